@@ -1,0 +1,592 @@
+//! From documents to typed objects, with everything that is wrong reported at once.
+//!
+//! ```
+//! let manifest = b"apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, lables: {}}\n";
+//! let loaded = outrank_api::decode::load([("shop.yaml", manifest.as_slice())]);
+//! assert_eq!(loaded.objects.len(), 1);
+//! assert_eq!(
+//!     loaded.warnings[0].to_string(),
+//!     "shop.yaml:3: warning: metadata.lables: unknown field, left out; did you mean \"labels\"?",
+//! );
+//! ```
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::defaults;
+use crate::diagnostic::{Diagnostic, Finding, Findings, Here, Severity, Suggestion};
+use crate::document::{self, Document, DuplicateKey, Location, Place, Receiver, Request};
+use crate::schema;
+use crate::types::{
+    CronJob, DaemonSet, Deployment, Job, LabelSelector, Namespace, Node, ObjectMeta, Pod,
+    PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController, StatefulSet,
+};
+use crate::validation;
+
+/// How many different errors and how many different warnings of one file are kept.
+pub const FINDINGS_PER_FILE_MAX: usize = 200;
+
+macro_rules! objects {
+    ($($kind:ident $api_version:literal $plural:literal,)*) => {
+        /// An object of one of the kinds that decisions read.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Object {
+            $(#[doc = concat!("A ", stringify!($kind), ".")] $kind(Box<$kind>),)*
+        }
+
+        /// A kind of [`Object`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum ObjectKind {
+            $(#[doc = concat!("`", $api_version, "` ", stringify!($kind), ".")] $kind,)*
+        }
+
+        impl ObjectKind {
+            /// Every kind.
+            pub const ALL: &'static [ObjectKind] = &[$(ObjectKind::$kind,)*];
+
+            /// The name, such as `Pod`.
+            pub fn name(self) -> &'static str {
+                match self { $(ObjectKind::$kind => stringify!($kind),)* }
+            }
+
+            /// The API version in Kubernetes 1.36, such as `apps/v1`.
+            pub fn api_version(self) -> &'static str {
+                match self { $(ObjectKind::$kind => $api_version,)* }
+            }
+
+            /// The name in URLs and on the command line, such as `pods`.
+            pub fn plural(self) -> &'static str {
+                match self { $(ObjectKind::$kind => $plural,)* }
+            }
+
+            fn decode(self, value: &Value) -> Result<Object, serde_json::Error> {
+                match self {
+                    $(ObjectKind::$kind => {
+                        $kind::deserialize(value).map(|object| Object::$kind(Box::new(object)))
+                    })*
+                }
+            }
+        }
+
+        impl Object {
+            /// The kind.
+            pub fn kind(&self) -> ObjectKind {
+                match self { $(Object::$kind(_) => ObjectKind::$kind,)* }
+            }
+
+            /// The metadata.
+            pub fn metadata(&self) -> &ObjectMeta {
+                match self { $(Object::$kind(object) => &object.metadata,)* }
+            }
+
+            /// The metadata, to change.
+            pub fn metadata_mut(&mut self) -> &mut ObjectMeta {
+                match self { $(Object::$kind(object) => &mut object.metadata,)* }
+            }
+        }
+    };
+}
+
+objects! {
+    Pod "v1" "pods",
+    Node "v1" "nodes",
+    Namespace "v1" "namespaces",
+    PriorityClass "scheduling.k8s.io/v1" "priorityclasses",
+    Deployment "apps/v1" "deployments",
+    ReplicaSet "apps/v1" "replicasets",
+    ReplicationController "v1" "replicationcontrollers",
+    StatefulSet "apps/v1" "statefulsets",
+    DaemonSet "apps/v1" "daemonsets",
+    Job "batch/v1" "jobs",
+    CronJob "batch/v1" "cronjobs",
+}
+
+impl ObjectKind {
+    /// Whether objects of the kind live in a namespace.
+    pub fn is_namespaced(self) -> bool {
+        !matches!(
+            self,
+            ObjectKind::Node | ObjectKind::Namespace | ObjectKind::PriorityClass
+        )
+    }
+
+    /// The kind with this name in this API version, also in versions that are gone from
+    /// current Kubernetes but have the same fields.
+    pub fn find(api_version: &str, kind: &str) -> Option<ObjectKind> {
+        let found = ObjectKind::ALL
+            .iter()
+            .copied()
+            .find(|known| known.name() == kind)?;
+        let fits = found.api_version() == api_version || gone_since(api_version, kind).is_some();
+        fits.then_some(found)
+    }
+}
+
+/// The Kubernetes release that no longer serves this kind in this old API version.
+fn gone_since(api_version: &str, kind: &str) -> Option<&'static str> {
+    Some(match (api_version, kind) {
+        ("extensions/v1beta1", "Deployment" | "DaemonSet" | "ReplicaSet") => "1.16",
+        ("apps/v1beta1", "Deployment" | "StatefulSet") => "1.16",
+        ("apps/v1beta2", "Deployment" | "DaemonSet" | "ReplicaSet" | "StatefulSet") => "1.16",
+        ("batch/v2alpha1", "CronJob") => "1.21",
+        ("batch/v1beta1", "CronJob") => "1.25",
+        ("scheduling.k8s.io/v1alpha1" | "scheduling.k8s.io/v1beta1", "PriorityClass") => "1.22",
+        _ => return None,
+    })
+}
+
+/// Everything that was read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Loaded {
+    /// The objects, in the order of the inputs. As the API server would store them:
+    /// defaulted ([`defaults::default_object`]), but without what admission adds.
+    pub objects: Vec<LoadedObject>,
+    /// Objects of kinds that no decision reads.
+    pub ignored: Vec<Ignored>,
+    /// What may not be meant so.
+    pub warnings: Vec<Diagnostic>,
+    /// What is wrong. If there is anything here, the objects must not be used.
+    pub errors: Vec<Diagnostic>,
+}
+
+/// An object and where it is from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadedObject {
+    /// The object.
+    pub object: Object,
+    /// As it was written, without `metadata.managedFields`; `null` unless it was asked for
+    /// ([`LoadOptions::keep_raw`]).
+    pub raw: Value,
+    /// Where it is from.
+    pub origin: Origin,
+}
+
+/// Where an object is from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Origin {
+    /// Name of the input.
+    pub file: Arc<str>,
+    /// The line where the object starts, from 1.
+    pub line: usize,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// Objects of one kind and one input that were not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ignored {
+    /// Their API version.
+    pub api_version: String,
+    /// Their kind.
+    pub kind: String,
+    /// How many.
+    pub count: usize,
+    /// Name of the first.
+    pub name: String,
+    /// Where the first is from.
+    pub origin: Origin,
+}
+
+/// Choices in reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// Whether to keep each object as it was written, too; costs several times the memory.
+    pub keep_raw: bool,
+}
+
+/// Reads inputs, each a name for messages and bytes, into objects.
+pub fn load<'a>(inputs: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Loaded {
+    load_with(LoadOptions::default(), inputs)
+}
+
+/// Reads inputs as [`load`] does, with options.
+pub fn load_with<'a>(
+    options: LoadOptions,
+    inputs: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+) -> Loaded {
+    let mut loaded = Loaded::default();
+    for (name, bytes) in inputs {
+        load_one(options, name, bytes, &mut loaded);
+    }
+    loaded
+}
+
+/// Types an object that already is JSON. Nothing is defaulted or validated, unknown fields
+/// pass, `null` means absent.
+///
+/// # Errors
+///
+/// A kind that is not one of [`ObjectKind`], or fields of the wrong type: all of them.
+pub fn decode_value(mut value: Value) -> Result<Object, Vec<Finding>> {
+    let mut findings = Findings::default();
+    let (api_version, kind) = identity(&value);
+    let Some(found) = ObjectKind::find(api_version, kind) else {
+        findings.error(
+            &Here::OBJECT,
+            format!("unknown kind {kind:?} of {api_version:?}"),
+        );
+        return Err(findings.0);
+    };
+    if let Ok(object) = found.decode(&value) {
+        return Ok(object);
+    }
+    schema::check_types(found.api_version(), found.name(), &mut value, &mut findings);
+    findings
+        .0
+        .retain(|finding| finding.severity == Severity::Error);
+    match found.decode(&value) {
+        Ok(object) if findings.0.is_empty() => Ok(object),
+        Ok(_) => Err(findings.0),
+        Err(error) => {
+            if findings.0.is_empty() {
+                findings.error(&Here::OBJECT, error.to_string());
+            }
+            Err(findings.0)
+        }
+    }
+}
+
+fn identity(value: &Value) -> (&str, &str) {
+    let text = |key| value.get(key).and_then(Value::as_str).unwrap_or_default();
+    (text("apiVersion"), text("kind"))
+}
+
+fn load_one(options: LoadOptions, name: &str, bytes: &[u8], loaded: &mut Loaded) {
+    let mut file = File {
+        options,
+        name: Arc::from(name),
+        loaded,
+        ignored: HashMap::new(),
+        reports: Reports::default(),
+    };
+    let outcome = document::text(bytes).and_then(|text| {
+        let outcome = document::read(&text, &mut file);
+        file.report(&text);
+        outcome
+    });
+    if let Err(error) = outcome {
+        file.loaded.errors.push(Diagnostic {
+            severity: Severity::Error,
+            file: file.name.clone(),
+            line: error.line,
+            path: String::new(),
+            message: error.message,
+            suggestion: None,
+            more: 0,
+        });
+    }
+}
+
+/// One input while it is read.
+struct File<'l> {
+    options: LoadOptions,
+    name: Arc<str>,
+    loaded: &'l mut Loaded,
+    /// Index into `loaded.ignored` by API version and kind.
+    ignored: HashMap<(String, String), usize>,
+    reports: Reports,
+}
+
+impl Receiver for File<'_> {
+    fn document(&mut self, document: Document) {
+        self.take(document.value, document.location);
+    }
+
+    fn duplicate_key(&mut self, duplicate: DuplicateKey) {
+        let message = format!("key {:?} appears twice; the last one counts", duplicate.key);
+        let location = Location {
+            line: duplicate.line,
+            ..Location::default()
+        };
+        let mut findings = Findings::default();
+        findings.warning(&Here::OBJECT, message);
+        self.reports.add(location, findings.0);
+    }
+}
+
+impl File<'_> {
+    fn take(&mut self, value: Value, location: Location) {
+        let (api_version, kind) = identity(&value);
+        if let Some(found) = ObjectKind::find(api_version, kind) {
+            self.take_object(found, value, location);
+        } else if kind.ends_with("List") && value.get("items").is_some() {
+            self.take_list(value, location);
+        } else if api_version.is_empty() || kind.is_empty() {
+            self.refuse(&value, location);
+        } else {
+            self.ignore(&value, location);
+        }
+    }
+
+    fn take_object(&mut self, kind: ObjectKind, mut value: Value, location: Location) {
+        let raw = if self.options.keep_raw {
+            value.clone()
+        } else {
+            Value::Null
+        };
+        let mut findings = Findings::default();
+        let old_version = note_old_version(&value, kind, &mut findings);
+        schema::check(kind.api_version(), kind.name(), &mut value, &mut findings);
+        match kind.decode(&value) {
+            Ok(mut object) => {
+                if old_version {
+                    select_by_template_labels(&mut object);
+                }
+                defaults::default_object(&mut object);
+                validation::validate(&object, &mut findings);
+                let origin = Origin {
+                    file: self.name.clone(),
+                    line: location.line,
+                };
+                self.loaded.objects.push(LoadedObject {
+                    object,
+                    raw,
+                    origin,
+                });
+            }
+            // The table and the types disagree; better a rough message than a lost object.
+            Err(error) => findings.error(&Here::OBJECT, error.to_string()),
+        }
+        self.reports.add(location, findings.0);
+    }
+
+    /// Takes the items of a list that have not been handed on while it was read.
+    fn take_list(&mut self, mut list: Value, location: Location) {
+        let items = list.get_mut("items").map(Value::take);
+        let (api_version, kind) = identity(&list);
+        let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
+        let Some(Value::Array(items)) = items else {
+            if !matches!(items, None | Some(Value::Null)) {
+                self.error(location, format!("items of a {kind} must be a list"));
+            }
+            return;
+        };
+        for (index, mut item) in items.into_iter().enumerate() {
+            if let (Value::Object(fields), Some(kind)) = (&mut item, document::item_kind(&kind)) {
+                complete(fields, &api_version, kind);
+            }
+            let item_location = match location.item {
+                None => Location {
+                    item: Some(index),
+                    ..location
+                },
+                Some(_) => location,
+            };
+            if !item.is_null() {
+                self.take(item, item_location);
+            }
+        }
+    }
+
+    fn refuse(&mut self, value: &Value, location: Location) {
+        let message = match value {
+            Value::Object(fields) => {
+                let missing: Vec<&str> = ["apiVersion", "kind"]
+                    .into_iter()
+                    .filter(|key| !fields.get(*key).is_some_and(|value| value != ""))
+                    .collect();
+                match missing.as_slice() {
+                    [] => "apiVersion and kind must be strings".to_owned(),
+                    [one] => format!("not a Kubernetes object: {one} is missing"),
+                    _ => "not a Kubernetes object: apiVersion and kind are missing".to_owned(),
+                }
+            }
+            Value::Array(_) => document::LIST_DOCUMENT.to_owned(),
+            _ => "expected a Kubernetes object, found text".to_owned(),
+        };
+        self.error(location, message);
+    }
+
+    fn ignore(&mut self, value: &Value, location: Location) {
+        let (api_version, kind) = identity(value);
+        let key = (api_version.to_owned(), kind.to_owned());
+        let ignored = &mut self.loaded.ignored;
+        let index = *self
+            .ignored
+            .entry(key)
+            .or_insert_with_key(|(api_version, kind)| {
+                let name = value.pointer("/metadata/name").and_then(Value::as_str);
+                ignored.push(Ignored {
+                    api_version: api_version.clone(),
+                    kind: kind.clone(),
+                    count: 0,
+                    name: name.unwrap_or_default().to_owned(),
+                    origin: Origin {
+                        file: self.name.clone(),
+                        line: location.line,
+                    },
+                });
+                ignored.len() - 1
+            });
+        if let Some(ignored) = ignored.get_mut(index) {
+            ignored.count += 1;
+        }
+    }
+
+    fn error(&mut self, location: Location, message: String) {
+        let mut findings = Findings::default();
+        findings.error(&Here::OBJECT, message);
+        self.reports.add(location, findings.0);
+    }
+
+    /// Looks up the lines of what was found and hands it out.
+    fn report(&mut self, text: &str) {
+        let reports = std::mem::take(&mut self.reports);
+        let requests: Vec<Request<'_>> = reports.kept.iter().map(Report::request).collect();
+        if requests.is_empty() {
+            return;
+        }
+        let places = document::positions(text, &requests);
+        let found = reports.kept.iter().zip(places);
+        let mut diagnostics: Vec<Diagnostic> = found
+            .map(|(report, place)| report.diagnostic(&self.name, place))
+            .collect();
+        diagnostics.sort_by_key(|diagnostic| diagnostic.line);
+        let (errors, warnings) = diagnostics
+            .into_iter()
+            .partition(|one| one.severity == Severity::Error);
+        self.loaded.errors.extend::<Vec<_>>(errors);
+        self.loaded.warnings.extend::<Vec<_>>(warnings);
+        for (severity, left_out) in reports.left_out {
+            let diagnostic = Diagnostic {
+                severity,
+                file: self.name.clone(),
+                line: 0,
+                path: String::new(),
+                message: format!("{left_out} more of these are not shown"),
+                suggestion: None,
+                more: 0,
+            };
+            match severity {
+                Severity::Error => self.loaded.errors.push(diagnostic),
+                Severity::Warning => self.loaded.warnings.push(diagnostic),
+            }
+        }
+    }
+}
+
+/// Fills in what an item of a typed list leaves to the list.
+fn complete(fields: &mut Map<String, Value>, api_version: &str, kind: &str) {
+    if !fields.contains_key("kind") {
+        fields
+            .entry("apiVersion")
+            .or_insert_with(|| api_version.into());
+        fields.insert("kind".to_owned(), kind.into());
+    }
+}
+
+/// Warns if the object has an API version of the past. Returns whether its selector, if
+/// absent, is made from the template's labels, as those versions did.
+fn note_old_version(value: &Value, kind: ObjectKind, findings: &mut Findings) -> bool {
+    let (api_version, _) = identity(value);
+    let Some(release) = gone_since(api_version, kind.name()) else {
+        return false;
+    };
+    let message = format!("{api_version} is gone since Kubernetes {release}");
+    let right = format!("read as {}", kind.api_version());
+    let here = Here::OBJECT;
+    let here = here.field("apiVersion");
+    findings.add(Severity::Warning, &here, message, Suggestion::Text(right));
+    matches!(api_version, "extensions/v1beta1" | "apps/v1beta1")
+}
+
+fn select_by_template_labels(object: &mut Object) {
+    let (selector, template): (&mut Option<LabelSelector>, &PodTemplateSpec) = match object {
+        Object::Deployment(object) => (&mut object.spec.selector, &object.spec.template),
+        Object::ReplicaSet(object) => (&mut object.spec.selector, &object.spec.template),
+        Object::DaemonSet(object) => (&mut object.spec.selector, &object.spec.template),
+        Object::StatefulSet(object) => (&mut object.spec.selector, &object.spec.template),
+        _ => return,
+    };
+    selector.get_or_insert_with(|| LabelSelector {
+        match_labels: template.metadata.labels.clone(),
+        match_expressions: Vec::new(),
+    });
+}
+
+/// What was found in one file, the same thing once.
+#[derive(Default)]
+struct Reports {
+    kept: Vec<Report>,
+    /// Index into `kept` by severity, field and message.
+    seen: HashMap<(Severity, String, String), usize>,
+    counts: BTreeMap<Severity, usize>,
+    left_out: BTreeMap<Severity, usize>,
+}
+
+struct Report {
+    location: Location,
+    finding: Finding,
+    more: usize,
+}
+
+impl Reports {
+    fn add(&mut self, location: Location, findings: Vec<Finding>) {
+        for finding in findings {
+            let severity = finding.severity;
+            let key = (severity, finding.path.pattern(), finding.message.clone());
+            if let Some(kept) = self
+                .seen
+                .get(&key)
+                .and_then(|index| self.kept.get_mut(*index))
+            {
+                kept.more += 1;
+                continue;
+            }
+            let count = self.counts.entry(severity).or_default();
+            if *count >= FINDINGS_PER_FILE_MAX {
+                *self.left_out.entry(severity).or_default() += 1;
+                continue;
+            }
+            *count += 1;
+            self.seen.insert(key, self.kept.len());
+            self.kept.push(Report {
+                location,
+                finding,
+                more: 0,
+            });
+        }
+    }
+}
+
+impl Report {
+    fn request(&self) -> Request<'_> {
+        Request {
+            location: self.location,
+            path: &self.finding.path,
+        }
+    }
+
+    fn diagnostic(&self, file: &Arc<str>, place: Place) -> Diagnostic {
+        let suggestion = match &self.finding.suggestion {
+            Suggestion::None => None,
+            Suggestion::Text(text) => Some(text.clone()),
+            Suggestion::Quote(json) => {
+                let written = place.text.as_deref().unwrap_or(json);
+                Some(format!("write it as \"{written}\""))
+            }
+        };
+        let is_object = self.finding.path.segments().is_empty();
+        Diagnostic {
+            severity: self.finding.severity,
+            file: file.clone(),
+            line: if is_object {
+                self.location.line
+            } else {
+                place.line
+            },
+            path: self.finding.path.to_string(),
+            message: self.finding.message.clone(),
+            suggestion,
+            more: self.more,
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Kubernetes objects, in and out: what people write (YAML, JSON, kubectl dumps)
+//! becomes typed objects, with every mistake reported by file, line and field.
+//!
+//! The crate knows the API of Kubernetes 1.36 and nothing of scheduling. Each
+//! module is one subject:
+//!
+//! * [`quantity`]: amounts of resources such as `500m` or `2Gi`, with upstream's
+//!   exact rounding and canonical form;
+//! * [`names`]: what may be a label, and how objects may be named;
+//! * [`labels`], [`fields`], [`node_selector`]: the selector languages;
+//! * [`taints`]: taints, tolerations and the specs of `kubectl taint`;
+//! * [`pod_resources`], [`qos`]: what a pod requests as a whole, and its class;
+//! * [`types`]: the typed objects;
+//! * [`document`], [`schema`], [`decode`]: from bytes to typed objects;
+//! * [`defaults`], [`validation`]: what the API server fills in, and what it demands;
+//! * [`diagnostic`]: mistakes, with their places.
+//!
+//! ```
+//! use outrank_api::quantity::Quantity;
+//!
+//! let memory: Quantity = "1.5Gi".parse().unwrap();
+//! assert_eq!(memory.to_string(), "1536Mi");
+//! assert_eq!(memory.value(), 1_610_612_736);
+//! ```
+
+pub mod decode;
+pub mod defaults;
+pub mod diagnostic;
+pub mod document;
+pub mod fields;
+pub mod labels;
+pub mod names;
+pub mod node_selector;
+pub mod pod_resources;
+pub mod qos;
+pub mod quantity;
+pub mod schema;
+pub mod taints;
+pub mod types;
+pub mod validation;

@@ -1,0 +1,287 @@
+//! The rules for names: label keys and values, DNS labels and subdomains.
+//!
+//! Each check returns every rule that is broken, in upstream's words; an empty list
+//! means that the value is valid. Lengths count bytes. Source:
+//! `k8s.io/apimachinery/pkg/api/validate/content`, Kubernetes 1.36.
+
+/// Longest name part of a label key, in bytes.
+pub const LABEL_KEY_NAME_MAX_LEN: usize = 63;
+
+/// Longest label value, in bytes.
+pub const LABEL_VALUE_MAX_LEN: usize = 63;
+
+/// Longest DNS label, in bytes.
+pub const DNS1123_LABEL_MAX_LEN: usize = 63;
+
+/// Longest DNS subdomain, in bytes.
+pub const DNS1123_SUBDOMAIN_MAX_LEN: usize = 253;
+
+/// What is wrong with a label key, which is also what upstream calls a qualified name:
+/// a name of alphanumerics, `-`, `_` and `.`, after an optional DNS subdomain and `/`.
+pub fn label_key_errors(key: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    let (prefix, name) = match key.split_once('/') {
+        None => (None, key),
+        Some((prefix, name)) => (Some(prefix), name),
+    };
+    if name.contains('/') {
+        let message = format!(
+            "a valid label key {} with an optional DNS subdomain prefix and '/' \
+             (e.g. 'example.com/MyName')",
+            label_key_pattern_error()
+        );
+        return vec![message];
+    }
+    match prefix {
+        None => {}
+        Some("") => errors.push(format!("prefix part {EMPTY}")),
+        Some(prefix) => errors.extend(
+            dns1123_subdomain_errors(prefix)
+                .into_iter()
+                .map(|error| format!("prefix part {error}")),
+        ),
+    }
+    if name.is_empty() {
+        errors.push(format!("name part {EMPTY}"));
+    } else if name.len() > LABEL_KEY_NAME_MAX_LEN {
+        errors.push(format!("name part {}", too_long(LABEL_KEY_NAME_MAX_LEN)));
+    }
+    if !is_label_text(name) {
+        errors.push(format!("name part {}", label_key_pattern_error()));
+    }
+    errors
+}
+
+/// What is wrong with a label value: empty, or as the name of a label key.
+pub fn label_value_errors(value: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if value.len() > LABEL_VALUE_MAX_LEN {
+        errors.push(too_long(LABEL_VALUE_MAX_LEN));
+    }
+    if !value.is_empty() && !is_label_text(value) {
+        errors.push(pattern_error(
+            "a valid label must be an empty string or consist of alphanumeric characters, \
+             '-', '_' or '.', and must start and end with an alphanumeric character",
+            &format!("({LABEL_PATTERN})?"),
+            &["MyValue", "my_value", "12345"],
+        ));
+    }
+    errors
+}
+
+/// What is wrong with a DNS label (RFC 1123), as namespaces and containers are named.
+pub fn dns1123_label_errors(name: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if name.len() > DNS1123_LABEL_MAX_LEN {
+        errors.push(too_long(DNS1123_LABEL_MAX_LEN));
+    }
+    if is_dns1123_label(name) {
+        return errors;
+    }
+    if is_dns1123_subdomain(name) {
+        errors.push("must not contain dots".to_owned());
+    } else {
+        errors.push(pattern_error(
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters \
+             or '-', and must start and end with an alphanumeric character",
+            DNS1123_LABEL_PATTERN,
+            &["my-name", "123-abc"],
+        ));
+    }
+    errors
+}
+
+/// What is wrong with a DNS subdomain (RFC 1123), as pods and nodes are named.
+pub fn dns1123_subdomain_errors(name: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if name.len() > DNS1123_SUBDOMAIN_MAX_LEN {
+        errors.push(too_long(DNS1123_SUBDOMAIN_MAX_LEN));
+    }
+    if !is_dns1123_subdomain(name) {
+        errors.push(pattern_error(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
+             characters, '-' or '.', and must start and end with an alphanumeric character",
+            &format!("{DNS1123_LABEL_PATTERN}(\\.{DNS1123_LABEL_PATTERN})*"),
+            &["example.com"],
+        ));
+    }
+    errors
+}
+
+/// A bad value as upstream shows it: in double quotes, with Go's escapes (`%q`).
+pub fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\x07' => quoted.push_str("\\a"),
+            '\x08' => quoted.push_str("\\b"),
+            '\x0c' => quoted.push_str("\\f"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '\x0b' => quoted.push_str("\\v"),
+            c if c.is_ascii_control() => quoted.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c if c.is_ascii() || is_printable(c) => quoted.push(c),
+            c if u32::from(c) <= 0xffff => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => quoted.push_str(&format!("\\U{:08x}", u32::from(c))),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Bad values as upstream shows a list of strings: JSON, with `null` for an empty list
+/// (which is how an absent list arrives) and Go's extra escapes for HTML.
+pub(crate) fn quoted_list(values: &[String]) -> String {
+    if values.is_empty() {
+        return "null".to_owned();
+    }
+    let values: Vec<String> = values.iter().map(|value| quoted_json(value)).collect();
+    format!("[{}]", values.join(","))
+}
+
+/// A bad value as upstream shows the word of an enumeration: as a JSON string.
+pub(crate) fn quoted_json(text: &str) -> String {
+    let json = serde_json::Value::from(text).to_string();
+    json.replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
+}
+
+/// Several errors as upstream shows them together: each once, in brackets if there are
+/// two or more (`k8s.io/apimachinery/pkg/util/errors`).
+pub(crate) fn joined_errors(errors: &[String]) -> String {
+    let mut unique: Vec<&str> = Vec::with_capacity(errors.len());
+    let mut seen = std::collections::HashSet::new();
+    unique.extend(
+        errors
+            .iter()
+            .map(String::as_str)
+            .filter(|error| seen.insert(*error)),
+    );
+    match unique.as_slice() {
+        [error] => (*error).to_owned(),
+        errors => format!("[{}]", errors.join(", ")),
+    }
+}
+
+const EMPTY: &str = "must be non-empty";
+const LABEL_PATTERN: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
+const DNS1123_LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+
+fn is_label_text(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    is_enclosed(text, |byte| byte.is_ascii_alphanumeric(), inner)
+}
+
+fn is_dns1123_label(text: &str) -> bool {
+    let outer = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    is_enclosed(text, outer, |byte| outer(byte) || byte == b'-')
+}
+
+fn is_dns1123_subdomain(text: &str) -> bool {
+    text.split('.').all(is_dns1123_label)
+}
+
+/// Whether the text is not empty, starts and ends with `outer` and has `inner` between.
+fn is_enclosed(text: &str, outer: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(|&byte| outer(byte))
+        && bytes.last().is_some_and(|&byte| outer(byte))
+        && bytes.iter().all(|&byte| inner(byte))
+}
+
+fn label_key_pattern_error() -> String {
+    pattern_error(
+        "must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
+         with an alphanumeric character",
+        LABEL_PATTERN,
+        &["MyName", "my.name", "123-abc"],
+    )
+}
+
+fn too_long(max_len: usize) -> String {
+    format!("must be no more than {max_len} bytes")
+}
+
+fn pattern_error(rule: &str, pattern: &str, examples: &[&str]) -> String {
+    let examples: Vec<String> = examples
+        .iter()
+        .map(|example| format!("'{example}', "))
+        .collect();
+    format!(
+        "{rule} (e.g. {}regex used for validation is '{pattern}')",
+        examples.join(" or ")
+    )
+}
+
+/// Whether Go prints a character as it is. Rust's debug form of a character that is not
+/// the first of its string escapes just what cannot be printed.
+fn is_printable(c: char) -> bool {
+    let text: String = ['a', c].iter().collect();
+    text.escape_debug().count() == 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn label_keys() {
+        for key in ["a", "A.b_c-d", "example.com/a", &"a".repeat(63)] {
+            assert!(label_key_errors(key).is_empty(), "{key}");
+        }
+        for (key, count) in [("", 2), ("/a", 1), ("a/", 2), ("-a", 1), ("A.com/é", 2)] {
+            assert_eq!(label_key_errors(key).len(), count, "{key}");
+        }
+        assert_eq!(label_key_errors("a/b/c").len(), 1);
+        let long = "a".repeat(64);
+        assert_eq!(
+            label_key_errors(&long),
+            ["name part must be no more than 63 bytes"]
+        );
+    }
+
+    #[test]
+    fn label_values() {
+        for value in ["", "1", "my_value", &"a".repeat(63)] {
+            assert!(label_value_errors(value).is_empty(), "{value}");
+        }
+        assert_eq!(label_value_errors(&"-".repeat(64)).len(), 2);
+    }
+
+    #[test]
+    fn dns_names() {
+        assert!(dns1123_label_errors("my-name").is_empty());
+        assert_eq!(dns1123_label_errors("a.b"), ["must not contain dots"]);
+        for name in ["", "A", "a-", "-", "a..b", "."] {
+            assert_eq!(dns1123_label_errors(name).len(), 1, "{name}");
+            assert_eq!(dns1123_subdomain_errors(name).len(), 1, "{name}");
+        }
+        assert!(dns1123_subdomain_errors("a.b-c.1").is_empty());
+    }
+
+    #[test]
+    fn quotes_as_go_does() {
+        for (text, expected) in [
+            ("é", r#""é""#),
+            ("a\"\\\n\x00\x7f", r#""a\"\\\n\x00\x7f""#),
+            ("\u{200b}\u{a0}", r#""\u200b\u00a0""#),
+            ("e\u{301}😀'", "\"e\u{301}😀'\""),
+            ("\u{10ffff}", r#""\U0010ffff""#),
+        ] {
+            assert_eq!(quoted(text), expected);
+        }
+        assert_eq!(quoted_list(&["<\"&".to_owned()]), r#"["\u003c\"\u0026"]"#);
+    }
+
+    #[test]
+    fn joins_each_error_once() {
+        let errors = |errors: &[&str]| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(joined_errors(&errors(&["a", "a"])), "a");
+        assert_eq!(joined_errors(&errors(&["a", "b", "a"])), "[a, b]");
+    }
+}

@@ -1,0 +1,655 @@
+//! Which fields objects have and what may stand in them.
+//!
+//! Two tables hold the facts: `schema/types.txt`, made from the API's own schema, says
+//! which fields each type has and of what type they are; `schema/rules.txt`, written by
+//! hand, adds the values of enumerations, ranges and required fields. A check compares an
+//! object with them and reports every unknown field, wrong type and impossible value.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use serde_json::{Map, Value};
+
+use crate::diagnostic::{Findings, Here, Severity, Suggestion};
+use crate::quantity::Quantity;
+
+const TYPES: &str = include_str!("schema/types.txt");
+const RULES: &str = include_str!("schema/rules.txt");
+
+/// The type of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum FieldType {
+    Any,
+    Bool,
+    Bytes,
+    Double,
+    Int32,
+    Int64,
+    IntOrString,
+    Quantity,
+    String,
+    Time,
+    List(Box<FieldType>),
+    Map(Box<FieldType>),
+    Object(String),
+}
+
+#[derive(Debug)]
+struct Field {
+    field_type: FieldType,
+    required: bool,
+    allowed: Vec<&'static str>,
+    range: Option<(i64, i64)>,
+}
+
+impl Field {
+    fn new(field_type: FieldType) -> Field {
+        Field {
+            field_type,
+            required: false,
+            allowed: Vec::new(),
+            range: None,
+        }
+    }
+}
+
+type Fields = HashMap<&'static str, Field>;
+
+#[derive(Debug, Default)]
+struct Schema {
+    types: HashMap<&'static str, Fields>,
+    kinds: HashMap<(&'static str, &'static str), &'static str>,
+}
+
+/// Whether Kubernetes 1.36 has this kind, as far as the table goes.
+pub fn is_known(api_version: &str, kind: &str) -> bool {
+    schema().kinds.contains_key(&(api_version, kind))
+}
+
+/// Checks an object of a kind against the tables, and tidies it for typed decoding:
+/// fields that are unknown, of the wrong type or `null` are taken out.
+///
+/// Knows nothing about kinds that are not in the table; [`is_known`] tells.
+pub(crate) fn check(api_version: &str, kind: &str, object: &mut Value, findings: &mut Findings) {
+    check_with(true, api_version, kind, object, findings);
+}
+
+/// Checks and tidies like [`check`], but looks at types alone.
+pub(crate) fn check_types(
+    api_version: &str,
+    kind: &str,
+    object: &mut Value,
+    findings: &mut Findings,
+) {
+    check_with(false, api_version, kind, object, findings);
+}
+
+fn check_with(
+    with_rules: bool,
+    api_version: &str,
+    kind: &str,
+    object: &mut Value,
+    findings: &mut Findings,
+) {
+    let schema = schema();
+    if let Some(type_name) = schema.kinds.get(&(api_version, kind)) {
+        let check = Check { schema, with_rules };
+        check.check_object(type_name, object, &Here::OBJECT, findings);
+    }
+}
+
+fn schema() -> &'static Schema {
+    static SCHEMA: OnceLock<Schema> = OnceLock::new();
+    SCHEMA.get_or_init(|| {
+        let mut schema = Schema::default();
+        schema.read_types(TYPES);
+        schema.read_rules(RULES);
+        schema
+    })
+}
+
+impl Schema {
+    fn read_types(&mut self, table: &'static str) {
+        let mut type_name = "";
+        for line in table.lines().filter(|line| !line.starts_with('#')) {
+            // A field may be called "type" or "kind"; its line is indented.
+            let is_field = line.starts_with(' ');
+            let words: Vec<&'static str> = line.split_whitespace().collect();
+            match words.as_slice() {
+                [name, field_type] if is_field => {
+                    let fields = self.types.entry(type_name).or_default();
+                    fields.insert(*name, Field::new(FieldType::parse(field_type)));
+                }
+                ["kind", api_version, kind, type_name] => {
+                    self.kinds.insert((*api_version, *kind), *type_name);
+                }
+                ["type", name] => {
+                    type_name = *name;
+                    self.types.entry(type_name).or_default();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn read_rules(&mut self, table: &'static str) {
+        for line in table.lines().filter(|line| !line.starts_with('#')) {
+            let words: Vec<&'static str> = line.split_whitespace().collect();
+            match words.as_slice() {
+                ["required", type_name, fields @ ..] => {
+                    for field in fields {
+                        if let Some(field) = self.field_mut(type_name, field) {
+                            field.required = true;
+                        }
+                    }
+                }
+                ["enum", field, allowed @ ..] => {
+                    if let Some(field) = self.rule_target(field) {
+                        field.allowed = allowed.to_vec();
+                    }
+                }
+                ["range", field, min, max] => {
+                    if let (Some(field), Ok(min), Ok(max)) =
+                        (self.rule_target(field), min.parse(), max.parse())
+                    {
+                        field.range = Some((min, max));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn rule_target(&mut self, type_and_field: &str) -> Option<&mut Field> {
+        let (type_name, field) = type_and_field.rsplit_once('.')?;
+        self.field_mut(type_name, field)
+    }
+
+    fn field_mut(&mut self, type_name: &str, field: &str) -> Option<&mut Field> {
+        self.types.get_mut(type_name)?.get_mut(field)
+    }
+}
+
+/// A check of one object.
+struct Check {
+    schema: &'static Schema,
+    /// Whether rules.txt counts, too, or types alone.
+    with_rules: bool,
+}
+
+impl Check {
+    fn check_object(
+        &self,
+        type_name: &str,
+        value: &mut Value,
+        here: &Here<'_>,
+        findings: &mut Findings,
+    ) -> bool {
+        let Some(fields) = self.schema.types.get(type_name) else {
+            return true;
+        };
+        let Value::Object(map) = value else {
+            return mismatch("an object", value, here, findings);
+        };
+        let mut refused = Vec::new();
+        map.retain(|name, value| {
+            if value.is_null() {
+                return false;
+            }
+            let here = here.field(name);
+            let Some(field) = fields.get(name.as_str()) else {
+                unknown_field(name, fields, &here, findings);
+                return false;
+            };
+            let ok = self.check_type(&field.field_type, value, &here, findings)
+                && (!self.with_rules || check_rules(field, value, &here, findings));
+            if !ok {
+                refused.push(name.clone());
+            }
+            ok
+        });
+        if self.with_rules {
+            report_missing(fields, map, &refused, here, findings);
+        }
+        true
+    }
+
+    /// Whether the value has the type; if not, that is reported.
+    fn check_type(
+        &self,
+        field_type: &FieldType,
+        value: &mut Value,
+        here: &Here<'_>,
+        findings: &mut Findings,
+    ) -> bool {
+        match field_type {
+            FieldType::Any => true,
+            FieldType::Bool if value.is_boolean() => true,
+            FieldType::Double if value.is_number() => true,
+            FieldType::String | FieldType::Bytes if value.is_string() => true,
+            FieldType::IntOrString if value.is_string() => true,
+            FieldType::Int32 => check_int(value, i32::MIN.into(), i32::MAX.into(), here, findings),
+            FieldType::Int64 => check_int(value, i64::MIN, i64::MAX, here, findings),
+            FieldType::IntOrString if value.is_number() => {
+                check_int(value, i32::MIN.into(), i32::MAX.into(), here, findings)
+            }
+            FieldType::Quantity => check_quantity(value, here, findings),
+            FieldType::Time if value.is_string() => check_time(value, here, findings),
+            FieldType::Object(type_name) => self.check_object(type_name, value, here, findings),
+            FieldType::List(element_type) => self.check_list(element_type, value, here, findings),
+            FieldType::Map(value_type) => self.check_map(value_type, value, here, findings),
+            scalar => mismatch(scalar.expected(), value, here, findings),
+        }
+    }
+
+    fn check_list(
+        &self,
+        element_type: &FieldType,
+        value: &mut Value,
+        here: &Here<'_>,
+        findings: &mut Findings,
+    ) -> bool {
+        let Value::Array(elements) = value else {
+            return mismatch("a list", value, here, findings);
+        };
+        let mut ok = true;
+        for (index, element) in elements.iter_mut().enumerate() {
+            if element.is_null() {
+                *element = element_type.zero();
+            }
+            ok &= self.check_type(element_type, element, &here.index(index), findings);
+        }
+        ok
+    }
+
+    fn check_map(
+        &self,
+        value_type: &FieldType,
+        value: &mut Value,
+        here: &Here<'_>,
+        findings: &mut Findings,
+    ) -> bool {
+        let Value::Object(map) = value else {
+            return mismatch("a map", value, here, findings);
+        };
+        map.retain(|key, value| {
+            if value.is_null() {
+                *value = value_type.zero();
+            }
+            self.check_type(value_type, value, &here.key(key), findings)
+        });
+        true
+    }
+}
+
+impl FieldType {
+    fn parse(text: &str) -> FieldType {
+        let inside = |open, close| text.strip_prefix(open)?.strip_suffix(close);
+        if let Some(element) = inside('[', ']') {
+            return FieldType::List(Box::new(FieldType::parse(element)));
+        }
+        if let Some(value) = inside('{', '}') {
+            return FieldType::Map(Box::new(FieldType::parse(value)));
+        }
+        match text {
+            "any" => FieldType::Any,
+            "bool" => FieldType::Bool,
+            "bytes" => FieldType::Bytes,
+            "double" => FieldType::Double,
+            "int32" => FieldType::Int32,
+            "int64" => FieldType::Int64,
+            "intOrString" => FieldType::IntOrString,
+            "quantity" => FieldType::Quantity,
+            "string" => FieldType::String,
+            "time" => FieldType::Time,
+            type_name => FieldType::Object(type_name.to_owned()),
+        }
+    }
+
+    /// What the API reads `null` as where a value must be.
+    fn zero(&self) -> Value {
+        match self {
+            FieldType::Any => Value::Null,
+            FieldType::Bool => Value::Bool(false),
+            FieldType::Bytes | FieldType::String | FieldType::Time => Value::String(String::new()),
+            FieldType::Double | FieldType::Int32 | FieldType::Int64 => Value::Number(0.into()),
+            FieldType::IntOrString => Value::Number(0.into()),
+            FieldType::Quantity => Value::String("0".to_owned()),
+            FieldType::List(_) => Value::Array(Vec::new()),
+            FieldType::Map(_) | FieldType::Object(_) => Value::Object(Map::new()),
+        }
+    }
+
+    fn expected(&self) -> &'static str {
+        match self {
+            FieldType::Any => "a value",
+            FieldType::Bool => "true or false",
+            FieldType::Bytes | FieldType::String => "a string",
+            FieldType::Double => "a number",
+            FieldType::Int32 | FieldType::Int64 => "a whole number",
+            FieldType::IntOrString => "a whole number or a string",
+            FieldType::Quantity => "a quantity",
+            FieldType::Time => "a time",
+            FieldType::List(_) => "a list",
+            FieldType::Map(_) => "a map",
+            FieldType::Object(_) => "an object",
+        }
+    }
+}
+
+fn found(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        Value::Bool(value) => format!("{value}"),
+        Value::Number(number) => format!("number {number}"),
+        Value::String(_) => "a string".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "a map".to_owned(),
+    }
+}
+
+/// Reports a wrong type, with the right way to write it where that is clear.
+fn mismatch(expected: &str, value: &Value, here: &Here<'_>, findings: &mut Findings) -> bool {
+    let suggestion = match (expected, value) {
+        ("a string", Value::Bool(_) | Value::Number(_)) => Suggestion::Quote(value.to_string()),
+        ("a string", Value::Null) => Suggestion::Text("write it as \"\"".to_owned()),
+        ("a whole number" | "a number", Value::String(text))
+            if text.trim().parse::<f64>().is_ok() =>
+        {
+            Suggestion::Text(format!("write it as {}, without quotes", text.trim()))
+        }
+        ("true or false", Value::String(text)) => match text.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" => Suggestion::Text("write it as true, without quotes".into()),
+            "false" | "no" | "off" => Suggestion::Text("write it as false, without quotes".into()),
+            _ => Suggestion::None,
+        },
+        ("a list", Value::Object(_)) => {
+            Suggestion::Text("begin each element with \"- \"".to_owned())
+        }
+        ("an object" | "a map", Value::Array(_)) => {
+            Suggestion::Text("leave out the \"- \" before it".to_owned())
+        }
+        _ => Suggestion::None,
+    };
+    let message = format!("expected {expected}, found {}", found(value));
+    findings.add(Severity::Error, here, message, suggestion);
+    false
+}
+
+fn check_int(value: &Value, min: i64, max: i64, here: &Here<'_>, findings: &mut Findings) -> bool {
+    let Value::Number(number) = value else {
+        return mismatch("a whole number", value, here, findings);
+    };
+    match number.as_i64() {
+        Some(number) if (min..=max).contains(&number) => true,
+        None if number.is_f64() && number.as_f64().is_some_and(|n| n.fract() != 0.0) => {
+            mismatch("a whole number", value, here, findings)
+        }
+        _ => {
+            findings.error(
+                here,
+                format!("{number} is out of range, from {min} to {max}"),
+            );
+            false
+        }
+    }
+}
+
+fn check_quantity(value: &Value, here: &Here<'_>, findings: &mut Findings) -> bool {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return mismatch("a quantity such as 500m or 2Gi", value, here, findings),
+    };
+    if text.parse::<Quantity>().is_ok() {
+        return true;
+    }
+    let message = format!("{text:?} is not a quantity such as 500m, 2 or 2Gi");
+    findings.add(Severity::Error, here, message, quantity_suggestion(&text));
+    false
+}
+
+/// The likely quantity: without spaces, with the suffix in its right letters.
+fn quantity_suggestion(text: &str) -> Suggestion {
+    const SUFFIXES: [&str; 13] = [
+        "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "n", "u", "m", "k", "M", "G", "T",
+    ];
+    let dense: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    let number_end = dense
+        .find(|c: char| c.is_alphabetic())
+        .unwrap_or(dense.len());
+    let (number, suffix) = dense.split_at(number_end);
+    let bytes = suffix.strip_suffix(['B', 'b']).unwrap_or(suffix);
+    let candidates = SUFFIXES
+        .iter()
+        .filter(|right| right.eq_ignore_ascii_case(bytes));
+    let likely = candidates.map(|right| format!("{number}{right}"));
+    match std::iter::once(dense.clone())
+        .chain(likely)
+        .find(|text| text.parse::<Quantity>().is_ok())
+    {
+        Some(quantity) => Suggestion::Text(format!("write it as {quantity}")),
+        None => Suggestion::None,
+    }
+}
+
+/// Whether it is an RFC 3339 time, looked at no closer than its form.
+fn check_time(value: &Value, here: &Here<'_>, findings: &mut Findings) -> bool {
+    const FORM: &[u8] = b"0000-00-00T00:00:00";
+    let text = value.as_str().unwrap_or_default();
+    let fits = |(byte, form): (u8, &u8)| match form {
+        b'0' => byte.is_ascii_digit(),
+        b'T' => byte.eq_ignore_ascii_case(&b'T'),
+        other => byte == *other,
+    };
+    let start_fits = text.bytes().zip(FORM).all(fits);
+    let zone = text.get(FORM.len()..).unwrap_or_default();
+    let zone = zone.strip_prefix('.').map_or(zone, |rest| {
+        rest.trim_start_matches(|c: char| c.is_ascii_digit())
+    });
+    let zone_fits = zone.eq_ignore_ascii_case("Z")
+        || (zone.len() == 6
+            && zone.starts_with(['+', '-'])
+            && zone.as_bytes().get(3) == Some(&b':'));
+    if text.is_empty() || (text.len() > FORM.len() && start_fits && zone_fits) {
+        return true;
+    }
+    findings.error(
+        here,
+        format!("{text:?} is not a time such as 2006-01-02T15:04:05Z"),
+    );
+    false
+}
+
+/// Whether the value, which has the right type, may stand in this field.
+fn check_rules(field: &Field, value: &Value, here: &Here<'_>, findings: &mut Findings) -> bool {
+    if let (Value::String(text), allowed @ [_, ..]) = (value, field.allowed.as_slice())
+        && !text.is_empty()
+        && !allowed.contains(&text.as_str())
+    {
+        let message = format!("{text:?} is not one of {}", allowed.join(", "));
+        let near = nearest(text, allowed.iter().copied());
+        findings.add(Severity::Error, here, message, did_you_mean(near));
+        return false;
+    }
+    if let (Some(number), Some((min, max))) = (value.as_i64(), field.range)
+        && !(min..=max).contains(&number)
+    {
+        let bounds = match max {
+            i64::MAX => format!("at least {min}"),
+            max if max == i64::from(i32::MAX) => format!("at least {min}"),
+            max => format!("from {min} to {max}"),
+        };
+        findings.error(here, format!("{number} is out of range: must be {bounds}"));
+        return false;
+    }
+    true
+}
+
+fn unknown_field(name: &str, fields: &Fields, here: &Here<'_>, findings: &mut Findings) {
+    let near = nearest(name, fields.keys().copied());
+    let message = "unknown field, left out".to_owned();
+    findings.add(Severity::Warning, here, message, did_you_mean(near));
+}
+
+fn did_you_mean(near: Option<&str>) -> Suggestion {
+    near.map_or(Suggestion::None, |near| {
+        Suggestion::Text(format!("did you mean {near:?}?"))
+    })
+}
+
+fn report_missing(
+    fields: &Fields,
+    map: &Map<String, Value>,
+    refused: &[String],
+    here: &Here<'_>,
+    findings: &mut Findings,
+) {
+    let absent = |name: &str| match map.get(name) {
+        None => true,
+        Some(Value::String(text)) => text.is_empty(),
+        Some(Value::Array(list)) => list.is_empty(),
+        Some(_) => false,
+    };
+    let mut missing: Vec<&str> = fields
+        .iter()
+        .filter(|(name, field)| field.required && absent(name))
+        .map(|(name, _)| *name)
+        .filter(|name| !refused.iter().any(|refused| refused == name))
+        .collect();
+    missing.sort_unstable();
+    for name in missing {
+        findings.error(&here.field(name), "required field is missing or empty");
+    }
+}
+
+/// The name that was likely meant: the same but for case, else the nearest by edit
+/// distance if it is near enough to be a slip.
+fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    if let Some(same) = candidates
+        .clone()
+        .find(|other| other.eq_ignore_ascii_case(name))
+    {
+        return Some(same);
+    }
+    const NAME_BYTES_MAX: usize = 100;
+    if name.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    let allowed = 1 + name.len() / 5;
+    let near_in_length = candidates.filter(|other| other.len().abs_diff(name.len()) <= allowed);
+    let distances = near_in_length.map(|other| (edit_distance(name, other), other));
+    distances
+        .filter(|(distance, _)| *distance <= allowed)
+        .min()
+        .map(|(_, other)| other)
+}
+
+/// How many letters must be put in, taken out, replaced or swapped with their neighbour
+/// to make one name of the other; case does not count.
+fn edit_distance(left: &str, right: &str) -> usize {
+    let left = left.to_ascii_lowercase().into_bytes();
+    let right = right.to_ascii_lowercase().into_bytes();
+    let width = right.len() + 1;
+    let mut before_last: Vec<usize> = vec![0; width];
+    let mut last: Vec<usize> = (0..width).collect();
+    for (row, a) in left.iter().enumerate() {
+        let mut current = Vec::with_capacity(width);
+        current.push(row + 1);
+        for (column, b) in right.iter().enumerate() {
+            let replaced = last[column] + usize::from(a != b);
+            let mut best = replaced.min(last[column + 1] + 1).min(current[column] + 1);
+            let swapped = row > 0 && column > 0 && left[row - 1] == *b && right[column - 1] == *a;
+            if swapped {
+                best = best.min(before_last[column - 1] + 1);
+            }
+            current.push(best);
+        }
+        before_last = std::mem::replace(&mut last, current);
+    }
+    last.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_that_a_field_names_is_in_the_table() {
+        fn names(field_type: &FieldType) -> Option<&str> {
+            match field_type {
+                FieldType::List(inner) | FieldType::Map(inner) => names(inner),
+                FieldType::Object(name) => Some(name),
+                _ => None,
+            }
+        }
+        let schema = schema();
+        for (type_name, fields) in &schema.types {
+            for (field_name, field) in fields {
+                if let Some(name) = names(&field.field_type) {
+                    assert!(
+                        schema.types.contains_key(name),
+                        "{type_name}.{field_name}: {name}"
+                    );
+                }
+            }
+        }
+        for type_name in schema.kinds.values() {
+            assert!(schema.types.contains_key(type_name), "{type_name}");
+        }
+    }
+
+    #[test]
+    fn every_rule_is_about_a_field_of_the_table() {
+        let mut schema = Schema::default();
+        schema.read_types(TYPES);
+        for line in RULES
+            .lines()
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let targets: Vec<String> = match words.as_slice() {
+                ["required", type_name, fields @ ..] => fields
+                    .iter()
+                    .map(|field| format!("{type_name}.{field}"))
+                    .collect(),
+                ["enum" | "range", field, ..] => vec![(*field).to_owned()],
+                other => panic!("not a rule: {other:?}"),
+            };
+            for target in targets {
+                assert!(schema.rule_target(&target).is_some(), "{target}");
+            }
+        }
+    }
+
+    #[test]
+    fn slips_find_the_name_that_was_meant() {
+        let fields = [
+            "schedulerName",
+            "nodeSelector",
+            "containers",
+            "tolerations",
+            "os",
+        ];
+        let near = |name| nearest(name, fields.iter().copied());
+        assert_eq!(near("schedulername"), Some("schedulerName"));
+        assert_eq!(near("nodeSelctor"), Some("nodeSelector"));
+        assert_eq!(near("toleratoins"), Some("tolerations"));
+        assert_eq!(near("container"), Some("containers"));
+        assert_eq!(near("replicas"), None);
+        assert_eq!(near(&"x".repeat(1_000_000)), None);
+    }
+
+    #[test]
+    fn quantities_are_put_right() {
+        let suggestion = |text| match quantity_suggestion(text) {
+            Suggestion::Text(text) => text,
+            _ => String::new(),
+        };
+        assert_eq!(suggestion("2 Gi"), "write it as 2Gi");
+        assert_eq!(suggestion("2GB"), "write it as 2G");
+        assert_eq!(suggestion("500MiB"), "write it as 500Mi");
+        assert_eq!(suggestion("2gi"), "write it as 2Gi");
+        assert_eq!(suggestion("lots"), "");
+    }
+}

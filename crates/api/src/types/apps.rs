@@ -1,0 +1,222 @@
+//! Workloads: objects from which controllers make pods (`k8s.io/api/apps/v1`, `batch/v1`, `core/v1`).
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::core::PodSpec;
+use super::meta::{LabelSelector, ObjectMeta, StringMap, null_default};
+
+/// From what a controller makes pods.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodTemplateSpec {
+    /// Labels and annotations of the pods.
+    pub metadata: ObjectMeta,
+    /// Their spec.
+    pub spec: Arc<PodSpec>,
+}
+
+/// A Deployment (also of the old groups `extensions/v1beta1`, `apps/v1beta1`, `apps/v1beta2`).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Deployment {
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// Spec.
+    pub spec: DeploymentSpec,
+}
+
+/// `spec` of a Deployment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeploymentSpec {
+    /// How many pods; 1 if absent.
+    pub replicas: Option<i32>,
+    /// Which pods belong to it.
+    pub selector: Option<LabelSelector>,
+    /// The pods.
+    pub template: PodTemplateSpec,
+    /// Whether a rollout is held.
+    pub paused: bool,
+}
+
+/// A ReplicaSet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReplicaSet {
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// Spec.
+    pub spec: ReplicaSetSpec,
+}
+
+/// `spec` of a ReplicaSet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReplicaSetSpec {
+    /// How many pods; 1 if absent.
+    pub replicas: Option<i32>,
+    /// Which pods belong to it.
+    pub selector: Option<LabelSelector>,
+    /// The pods.
+    pub template: PodTemplateSpec,
+}
+
+/// A ReplicationController.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReplicationController {
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// Spec.
+    pub spec: ReplicationControllerSpec,
+}
+
+/// `spec` of a ReplicationController.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReplicationControllerSpec {
+    /// How many pods; 1 if absent.
+    pub replicas: Option<i32>,
+    /// Which pods belong to it; the template's labels if absent.
+    #[serde(deserialize_with = "null_default")]
+    pub selector: StringMap,
+    /// The pods.
+    pub template: PodTemplateSpec,
+}
+
+/// A StatefulSet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StatefulSet {
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// Spec.
+    pub spec: StatefulSetSpec,
+}
+
+/// `spec` of a StatefulSet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StatefulSetSpec {
+    /// How many pods; 1 if absent.
+    pub replicas: Option<i32>,
+    /// Which pods belong to it.
+    pub selector: Option<LabelSelector>,
+    /// The pods.
+    pub template: PodTemplateSpec,
+    /// From where the pods are numbered.
+    pub ordinals: Option<StatefulSetOrdinals>,
+    /// `OrderedReady` or `Parallel`.
+    pub pod_management_policy: String,
+    /// Templates of claims, one set per pod.
+    #[serde(deserialize_with = "null_default")]
+    pub volume_claim_templates: Vec<VolumeClaimTemplate>,
+}
+
+/// One of a StatefulSet's `volumeClaimTemplates`: only its name matters to the pods.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct VolumeClaimTemplate {
+    /// Metadata.
+    pub metadata: ObjectMeta,
+}
+
+/// `ordinals` of a StatefulSet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StatefulSetOrdinals {
+    /// Number of the first pod.
+    pub start: i32,
+}
+
+/// A DaemonSet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DaemonSet {
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// Spec.
+    pub spec: DaemonSetSpec,
+}
+
+/// `spec` of a DaemonSet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DaemonSetSpec {
+    /// Which pods belong to it.
+    pub selector: Option<LabelSelector>,
+    /// The pods.
+    pub template: PodTemplateSpec,
+}
+
+/// A Job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Job {
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// Spec.
+    pub spec: JobSpec,
+    /// Status.
+    pub status: JobStatus,
+}
+
+/// `spec` of a Job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JobSpec {
+    /// How many pods run at once; 1 if absent.
+    pub parallelism: Option<i32>,
+    /// How many must succeed; absent means one success ends the job (or 1, if `parallelism` is absent too).
+    pub completions: Option<i32>,
+    /// `NonIndexed` or `Indexed`.
+    pub completion_mode: Option<String>,
+    /// Whether the job is held; it then has no pods.
+    pub suspend: Option<bool>,
+    /// The pods.
+    pub template: PodTemplateSpec,
+}
+
+/// `status` of a Job: how far it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JobStatus {
+    /// Pods that succeeded.
+    pub succeeded: i32,
+    /// When the job ended well, RFC 3339.
+    pub completion_time: Option<String>,
+}
+
+/// A CronJob.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CronJob {
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// Spec.
+    pub spec: CronJobSpec,
+}
+
+/// `spec` of a CronJob.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CronJobSpec {
+    /// When it runs, in cron's notation.
+    pub schedule: String,
+    /// Whether it is held.
+    pub suspend: Option<bool>,
+    /// The job it makes each time.
+    pub job_template: JobTemplateSpec,
+}
+
+/// `jobTemplate` of a CronJob.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobTemplateSpec {
+    /// Labels and annotations of the jobs.
+    pub metadata: ObjectMeta,
+    /// Their spec.
+    pub spec: JobSpec,
+}

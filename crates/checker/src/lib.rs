@@ -1,0 +1,60 @@
+//! Accepts or refuses an outcome: are all pods where they may be, and does every pod that
+//! waits have to?
+//!
+//! The checker is written apart from the engine and shares none of its code, so that the
+//! two do not make the same mistake. It is slow and meant to be obviously right: it knows
+//! nothing of how an outcome came about and asks the same rules of each pod and node. Every test that ends in placements runs it.
+//!
+//! * [`check`]: each pod that was placed obeys every rule on its node;
+//! * [`wrongly_pending`]: each pod that still waits breaks some rule on every node.
+//!
+//! Both look at the state when everything has been decided. Nodes and pods must be as the
+//! API server stores them ([`outrank_api::defaults`]).
+//!
+//! Pods that were on a node before the scheduler began ([`Options::placed_before`]) need
+//! not obey the rules: someone else put them there, and nodes change. But what they use
+//! is used, and they must not have moved.
+//!
+//! What the rules do not cover yet: affinity between pods, topology spread, volumes and
+//! claims to devices. Placements are accepted whatever these say, and pods that such
+//! constraints may hold back are not judged by [`wrongly_pending`].
+//!
+//! ```
+//! use outrank_api::types::{Node, Pod};
+//! use outrank_checker::{Options, check, wrongly_pending};
+//!
+//! let node: Node = serde_json::from_str(
+//!     r#"{ "metadata": { "name": "n1" },
+//!          "status": { "allocatable": { "cpu": "1", "pods": "110" } } }"#,
+//! )?;
+//! let pod = |name: &str, node: &str| -> Result<Pod, serde_json::Error> {
+//!     serde_json::from_str(&format!(
+//!         r#"{{ "metadata": {{ "name": "{name}", "namespace": "default" }},
+//!               "spec": {{ "nodeName": "{node}", "containers": [
+//!                   {{ "name": "c", "resources": {{ "requests": {{ "cpu": "600m" }} }} }} ] }} }}"#
+//!     ))
+//! };
+//! let nodes = [node];
+//! let options = Options::default();
+//!
+//! let overcommitted = [pod("a", "n1")?, pod("b", "n1")?];
+//! let violations = check(&nodes, &overcommitted, &options);
+//! assert_eq!(
+//!     violations[0].to_string(),
+//!     "pod default/a on node n1: requests 600m cpu, but the others hold 600m of 1"
+//! );
+//!
+//! let idle = [pod("a", "n1")?, pod("b", "")?];
+//! assert!(wrongly_pending(&nodes, &idle, &options).is_empty());
+//! let idle = [pod("b", "")?];
+//! assert_eq!(wrongly_pending(&nodes, &idle, &options)[0].node, "n1");
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+
+mod outcome;
+mod requests;
+mod rules;
+mod violation;
+
+pub use outcome::{Options, check, wrongly_pending};
+pub use violation::{Breach, Violation, WronglyPending};

@@ -1,0 +1,326 @@
+//! `pluginConfig` of a profile: arguments of plugins, with upstream's defaults and checks
+//! (`apis/config/validation/validation_pluginargs.go`, Kubernetes 1.36).
+
+use outrank_api::node_selector::{is_empty_term, parse_term};
+use outrank_api::types::NodeAffinity;
+use outrank_engine::profile::{
+    NodeResourcesFitArgs, ProfileConfig, ResourceSpec, ScoringStrategy, UtilizationShapePoint,
+    default_resources,
+};
+use serde_json::Value;
+
+use crate::ConfigError;
+use crate::fields::Fields;
+
+/// Applies `pluginConfig`, which is at `path`, to a profile.
+pub(crate) fn apply(
+    list: &[Value],
+    path: &str,
+    profile: &mut ProfileConfig,
+    errors: &mut Vec<ConfigError>,
+) {
+    let mut seen: Vec<String> = Vec::new();
+    for (index, value) in list.iter().enumerate() {
+        let path = format!("{path}[{index}]");
+        let Some(mut fields) = Fields::of(value, &path, errors) else {
+            continue;
+        };
+        let name = fields.text("name", errors).map(|(_, name)| name.to_owned());
+        let args = fields.take("args");
+        fields.finish(errors);
+        let Some(name) = name else {
+            let message = "the plugin's name is missing".to_owned();
+            errors.push(ConfigError {
+                path: format!("{path}.name"),
+                message,
+            });
+            continue;
+        };
+        if seen.contains(&name) {
+            let message = format!("arguments of {name:?} are given twice");
+            errors.push(ConfigError {
+                path: format!("{path}.name"),
+                message,
+            });
+            continue;
+        }
+        if let Some((path, args)) = args {
+            apply_one(&name, args, &path, profile, errors);
+        }
+        seen.push(name);
+    }
+}
+
+fn apply_one(
+    name: &str,
+    args: &Value,
+    path: &str,
+    profile: &mut ProfileConfig,
+    errors: &mut Vec<ConfigError>,
+) {
+    let Some(mut fields) = Fields::of(args, path, errors) else {
+        return;
+    };
+    // Filled in by whoever decodes the arguments by the plugin's name.
+    fields.take("apiVersion");
+    fields.take("kind");
+    match name {
+        "NodeAffinity" => profile.added_affinity = added_affinity(&mut fields, errors),
+        "NodeResourcesFit" => profile.node_resources_fit = fit_args(&mut fields, errors),
+        "NodeResourcesBalancedAllocation" => {
+            if let Some(resources) = balanced_resources(&mut fields, errors) {
+                profile.balanced_allocation_resources = resources;
+            }
+        }
+        _ => {
+            let message = format!("arguments of plugin {name:?} are not supported yet");
+            errors.push(ConfigError {
+                path: path.to_owned(),
+                message,
+            });
+            return;
+        }
+    }
+    fields.finish(errors);
+}
+
+fn added_affinity(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) -> Option<NodeAffinity> {
+    let (path, value) = fields.take("addedAffinity")?;
+    let affinity: Option<NodeAffinity> = match serde_json::from_value(value.clone()) {
+        Ok(affinity) => affinity,
+        Err(error) => {
+            errors.push(ConfigError {
+                path,
+                message: error.to_string(),
+            });
+            return None;
+        }
+    };
+    let affinity = affinity?;
+    let required = affinity
+        .required
+        .iter()
+        .flat_map(|required| &required.node_selector_terms);
+    let required = required.enumerate().map(|(index, term)| {
+        (
+            term,
+            format!("requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{index}]"),
+        )
+    });
+    let preferred = affinity
+        .preferred
+        .iter()
+        .enumerate()
+        .map(|(index, preferred)| {
+            let path = format!("preferredDuringSchedulingIgnoredDuringExecution[{index}]");
+            (&preferred.preference, path)
+        });
+    for (term, term_path) in required.chain(preferred) {
+        if is_empty_term(term) {
+            continue;
+        }
+        for message in parse_term(term, "").err().unwrap_or_default() {
+            errors.push(ConfigError {
+                path: format!("{path}.{term_path}"),
+                message,
+            });
+        }
+    }
+    Some(affinity)
+}
+
+fn fit_args(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) -> NodeResourcesFitArgs {
+    let mut args = NodeResourcesFitArgs {
+        ignored_resources: fields.texts("ignoredResources", errors),
+        ignored_resource_groups: fields.texts("ignoredResourceGroups", errors),
+        ..NodeResourcesFitArgs::default()
+    };
+    for (index, group) in args.ignored_resource_groups.iter().enumerate() {
+        if group.contains('/') {
+            errors.push(ConfigError {
+                path: format!("{}[{index}]", fields.path("ignoredResourceGroups")),
+                message: format!("{group:?}: a resource group has no '/'"),
+            });
+        }
+    }
+    if let Some((path, value)) = fields.take("scoringStrategy")
+        && let Some(strategy) = scoring_strategy(value, &path, errors)
+    {
+        args.scoring_strategy = strategy;
+    }
+    args
+}
+
+fn scoring_strategy(
+    value: &Value,
+    path: &str,
+    errors: &mut Vec<ConfigError>,
+) -> Option<ScoringStrategy> {
+    let mut fields = Fields::of(value, path, errors)?;
+    let kind = fields.text("type", errors).map_or("", |(_, kind)| kind);
+    let resources = match fields.list("resources", errors) {
+        Some((path, list)) if !list.is_empty() => resources(list, &path, errors),
+        _ => default_resources(),
+    };
+    check_weights(&resources, path, errors);
+    let shape = fields.take("requestedToCapacityRatio");
+    fields.finish(errors);
+    let shape_path = format!("{path}.requestedToCapacityRatio");
+    let mut refuse = |path: String, message: String| {
+        errors.push(ConfigError { path, message });
+        None
+    };
+    match (kind, shape) {
+        ("LeastAllocated", None) => Some(ScoringStrategy::LeastAllocated(resources)),
+        ("MostAllocated", None) => Some(ScoringStrategy::MostAllocated(resources)),
+        ("RequestedToCapacityRatio", Some((path, value))) => {
+            let shape = read_shape(value, &path, errors)?;
+            Some(ScoringStrategy::RequestedToCapacityRatio(resources, shape))
+        }
+        ("RequestedToCapacityRatio", None) => refuse(
+            shape_path,
+            "must be specified when type is RequestedToCapacityRatio".into(),
+        ),
+        ("LeastAllocated" | "MostAllocated", Some(_)) => refuse(
+            shape_path,
+            "is for type RequestedToCapacityRatio only".into(),
+        ),
+        (kind, _) => refuse(
+            format!("{path}.type"),
+            format!(
+                "{kind:?} is not supported: it must be LeastAllocated, MostAllocated or \
+                 RequestedToCapacityRatio"
+            ),
+        ),
+    }
+}
+
+fn resources(list: &[Value], path: &str, errors: &mut Vec<ConfigError>) -> Vec<ResourceSpec> {
+    let mut resources = Vec::new();
+    for (index, value) in list.iter().enumerate() {
+        let Some(mut fields) = Fields::of(value, &format!("{path}[{index}]"), errors) else {
+            continue;
+        };
+        let name = fields.text("name", errors).map(|(_, name)| name.to_owned());
+        let weight = fields
+            .integer("weight", errors)
+            .map_or(0, |(_, weight)| weight);
+        fields.finish(errors);
+        // A weight that is not given counts as 1.
+        let weight = if weight == 0 { 1 } else { weight };
+        resources.push(ResourceSpec {
+            name: name.unwrap_or_default(),
+            weight,
+        });
+    }
+    resources
+}
+
+fn check_weights(resources: &[ResourceSpec], path: &str, errors: &mut Vec<ConfigError>) {
+    for (index, resource) in resources.iter().enumerate() {
+        if !(1..=100).contains(&resource.weight) {
+            errors.push(ConfigError {
+                path: format!("{path}.resources[{index}].weight"),
+                message: format!(
+                    "resource weight of {} not in valid range (0, 100]: {}",
+                    resource.name, resource.weight
+                ),
+            });
+        }
+    }
+}
+
+fn read_shape(
+    value: &Value,
+    path: &str,
+    errors: &mut Vec<ConfigError>,
+) -> Option<Vec<UtilizationShapePoint>> {
+    let mut fields = Fields::of(value, path, errors)?;
+    let list = fields.list("shape", errors);
+    fields.finish(errors);
+    let path = format!("{path}.shape");
+    let list = list.map_or(&[][..], |(_, list)| list);
+    if list.is_empty() {
+        let message = "at least one point must be specified".to_owned();
+        errors.push(ConfigError { path, message });
+        return None;
+    }
+    let mut shape: Vec<UtilizationShapePoint> = Vec::new();
+    for (index, value) in list.iter().enumerate() {
+        let path = format!("{path}[{index}]");
+        let mut fields = Fields::of(value, &path, errors)?;
+        let utilization = fields
+            .integer("utilization", errors)
+            .map_or(0, |(_, value)| value);
+        let score = fields
+            .integer("score", errors)
+            .map_or(0, |(_, value)| value);
+        fields.finish(errors);
+        let mut check = |name: &str, is_right: bool, message: &str| {
+            if !is_right {
+                let path = format!("{path}.{name}");
+                errors.push(ConfigError {
+                    path,
+                    message: message.to_owned(),
+                });
+            }
+        };
+        check(
+            "utilization",
+            (0..=100).contains(&utilization),
+            "not in valid range [0, 100]",
+        );
+        check(
+            "score",
+            (0..=10).contains(&score),
+            "not in valid range [0, 10]",
+        );
+        let increases = shape
+            .last()
+            .is_none_or(|last| last.utilization < utilization);
+        check(
+            "utilization",
+            increases,
+            "values must be sorted in increasing order",
+        );
+        shape.push(UtilizationShapePoint { utilization, score });
+    }
+    Some(shape)
+}
+
+fn balanced_resources(
+    fields: &mut Fields<'_>,
+    errors: &mut Vec<ConfigError>,
+) -> Option<Vec<String>> {
+    let (path, list) = fields.list("resources", errors)?;
+    if list.is_empty() {
+        return None;
+    }
+    let resources = resources(list, &path, errors);
+    for (index, resource) in resources.iter().enumerate() {
+        let path = format!("{path}[{index}]");
+        if resource.weight != 1 {
+            let message = format!("{}: must be 1", resource.weight);
+            errors.push(ConfigError {
+                path: format!("{path}.weight"),
+                message,
+            });
+        }
+        if resources[..index]
+            .iter()
+            .any(|other| other.name == resource.name)
+        {
+            let message = format!("{:?} is named twice", resource.name);
+            errors.push(ConfigError {
+                path: format!("{path}.name"),
+                message,
+            });
+        }
+    }
+    Some(
+        resources
+            .into_iter()
+            .map(|resource| resource.name)
+            .collect(),
+    )
+}

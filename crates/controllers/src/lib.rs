@@ -1,0 +1,29 @@
+//! Controllers: what they make of the objects that people write.
+//!
+//! Nobody writes a thousand pods; people write a Deployment with a thousand replicas and
+//! a controller makes the pods. Before a scheduler can be rehearsed on such input, the
+//! pods have to be made. The functions here decide which ones, and decide only: objects
+//! come in as values, pods to create and to delete go out. They read no clock and no
+//! random source, so the same input gives the same pods with the same names.
+//!
+//! * [`workloads`]: Deployment, ReplicaSet, ReplicationController, StatefulSet,
+//!   DaemonSet, Job and CronJob become pods.
+//!
+//! ```
+//! use outrank_api::types::{Deployment, DeploymentSpec, ObjectMeta};
+//! use outrank_controllers::{Workload, reconcile};
+//!
+//! let web = Deployment {
+//!     metadata: ObjectMeta { name: "web".into(), namespace: "shop".into(), ..Default::default() },
+//!     spec: DeploymentSpec { replicas: Some(3), ..Default::default() },
+//! };
+//! let pods = reconcile(&[Workload::Deployment(&web)], &[], &[]).unwrap().create;
+//! assert_eq!(pods.len(), 3);
+//! let owner = pods[0].metadata.controller().unwrap();
+//! assert_eq!(owner.kind, "ReplicaSet");
+//! assert!(owner.name.starts_with("web-"));
+//! ```
+
+pub mod workloads;
+
+pub use workloads::{Reconciled, TooManyPods, Workload, expand, reconcile};

@@ -1,0 +1,475 @@
+//! The cluster as decisions see it: nodes and what runs on them, in columns.
+//!
+//! A node is a row number ([`NodeId`]); each property is a column indexed by it, and
+//! each resource has a column of what nodes offer and one of what their pods ask for.
+//! A filter that looks at memory touches two numbers a node and nothing else.
+//!
+//! Two kinds of change are logged, because caches care about the difference: a node
+//! was *used* differently (a pod came or went), or the node *object* changed (labels,
+//! taints, capacity, or the node is new or gone). See [`ChangeLog`].
+
+use std::collections::VecDeque;
+
+use outrank_api::types::Taint;
+use rustc_hash::FxHashMap;
+
+use crate::ids::{Interner, NodeId, PodId, ResourceId, Symbol, Symbols, TaintSetId};
+
+/// Nodes, their use, and the tables of interned names.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    /// Label keys and values, names, images, addresses.
+    pub symbols: Symbols,
+    resource_names: Interner<Box<str>>,
+    taint_sets: Interner<Box<[Taint]>>,
+    by_name: FxHashMap<Symbol, NodeId>,
+    free_rows: Vec<NodeId>,
+    image_states: FxHashMap<Symbol, ImageState>,
+    images_epoch: u64,
+
+    name: Vec<Symbol>,
+    present: Vec<bool>,
+    labels: Vec<Box<[(Symbol, Symbol)]>>,
+    taint_set: Vec<TaintSetId>,
+    unschedulable: Vec<bool>,
+    images: Vec<Box<[Symbol]>>,
+    allowed_pods: Vec<i64>,
+    allocatable: Vec<Vec<i64>>,
+    requested: Vec<Vec<i64>>,
+    non_zero_cpu_milli: Vec<i64>,
+    non_zero_memory_bytes: Vec<i64>,
+    host_ports: Vec<Vec<HostPort>>,
+    pods: Vec<Vec<PodId>>,
+    log: ChangeLog,
+}
+
+/// What is known of an image that is on some node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageState {
+    /// Its size in bytes, as the first node said that had it.
+    pub size_bytes: i64,
+    /// On how many nodes it is.
+    pub node_count: u32,
+}
+
+/// A port of the node itself that a pod uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostPort {
+    /// Address; `0.0.0.0` is all of them.
+    pub ip: Symbol,
+    /// `TCP`, `UDP` or `SCTP`.
+    pub protocol: Symbol,
+    /// Port number, 1 to 65535.
+    pub port: i32,
+}
+
+/// A node object, compiled: what [`Cluster::set_node`] takes.
+#[derive(Clone, Debug)]
+pub struct NodeObject {
+    /// Name.
+    pub name: Symbol,
+    /// Labels, sorted by key.
+    pub labels: Box<[(Symbol, Symbol)]>,
+    /// Taints in the order of the object.
+    pub taints: Box<[Taint]>,
+    /// Whether the node is cordoned.
+    pub unschedulable: bool,
+    /// Images by each of their names, with their sizes in bytes.
+    pub images: Vec<(Symbol, i64)>,
+    /// How many pods the node takes.
+    pub allowed_pods: i64,
+    /// What pods may use, by resource.
+    pub allocatable: Vec<(ResourceId, i64)>,
+}
+
+/// What one pod takes of its node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PodUsage {
+    /// Requests by resource.
+    pub requests: Box<[(ResourceId, i64)]>,
+    /// CPU with 100m in place of missing requests, for scoring.
+    pub non_zero_cpu_milli: i64,
+    /// Memory with 200Mi in place of missing requests, for scoring.
+    pub non_zero_memory_bytes: i64,
+    /// Ports of the node.
+    pub host_ports: Box<[HostPort]>,
+}
+
+impl Cluster {
+    /// An empty cluster.
+    pub fn new() -> Self {
+        let mut cluster = Self::default();
+        for name in ["cpu", "memory", "ephemeral-storage"] {
+            cluster.resource(name);
+        }
+        cluster.taint_sets.insert_full(Box::default());
+        cluster
+    }
+
+    /// The identifier of a resource, a new one if it was not seen before.
+    pub fn resource(&mut self, name: &str) -> ResourceId {
+        if let Some(index) = self.resource_names.get_index_of(name) {
+            return ResourceId::from_index(index);
+        }
+        let (index, _) = self.resource_names.insert_full(name.into());
+        self.allocatable.push(vec![0; self.name.len()]);
+        self.requested.push(vec![0; self.name.len()]);
+        ResourceId::from_index(index)
+    }
+
+    /// The name of a resource.
+    pub fn resource_name(&self, resource: ResourceId) -> &str {
+        &self.resource_names[resource.index()]
+    }
+
+    /// All resources ever named, in the order in which they came.
+    pub fn resources(&self) -> impl Iterator<Item = ResourceId> + use<> {
+        (0..self.resource_names.len()).map(ResourceId::from_index)
+    }
+
+    /// The node of that name.
+    pub fn node(&self, name: &str) -> Option<NodeId> {
+        self.by_name.get(&self.symbols.find(name)?).copied()
+    }
+
+    /// The node whose name is `name`.
+    pub fn node_named(&self, name: Symbol) -> Option<NodeId> {
+        self.by_name.get(&name).copied()
+    }
+
+    /// All nodes, by row.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let present = self
+            .present
+            .iter()
+            .enumerate()
+            .filter(|(_, present)| **present);
+        present.map(|(row, _)| NodeId::from_index(row))
+    }
+
+    /// How many nodes there are.
+    pub fn node_count(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// How many rows the columns have, those of deleted nodes included.
+    pub fn row_count(&self) -> usize {
+        self.name.len()
+    }
+
+    /// Whether the row holds a node.
+    pub fn is_present(&self, node: NodeId) -> bool {
+        self.present[node.index()]
+    }
+
+    /// The node's name.
+    pub fn name(&self, node: NodeId) -> &str {
+        self.symbols.text(self.name[node.index()])
+    }
+
+    /// The node's name, interned.
+    pub fn name_symbol(&self, node: NodeId) -> Symbol {
+        self.name[node.index()]
+    }
+
+    /// The value of a label of the node. O(log labels).
+    pub fn label(&self, node: NodeId, key: Symbol) -> Option<Symbol> {
+        let labels = &self.labels[node.index()];
+        let found = labels.binary_search_by_key(&key, |(key, _)| *key).ok()?;
+        Some(labels[found].1)
+    }
+
+    /// The node's taints.
+    pub fn taints(&self, node: NodeId) -> &[Taint] {
+        &self.taint_sets[self.taint_set[node.index()].index()]
+    }
+
+    /// Whether the node is cordoned.
+    pub fn is_unschedulable(&self, node: NodeId) -> bool {
+        self.unschedulable[node.index()]
+    }
+
+    /// What is known of an image, if it is on the node. O(log images).
+    pub fn image_on_node(&self, node: NodeId, image: Symbol) -> Option<ImageState> {
+        self.images[node.index()].binary_search(&image).ok()?;
+        self.image(image)
+    }
+
+    /// What is known of an image, if any node has it.
+    pub fn image(&self, image: Symbol) -> Option<ImageState> {
+        self.image_states.get(&image).copied()
+    }
+
+    /// Grows whenever the number of nodes, or of nodes with some image, changes.
+    pub fn images_epoch(&self) -> u64 {
+        self.images_epoch
+    }
+
+    /// How many pods the node takes.
+    pub fn allowed_pods(&self, node: NodeId) -> i64 {
+        self.allowed_pods[node.index()]
+    }
+
+    /// What the node offers of the resource.
+    pub fn allocatable(&self, node: NodeId, resource: ResourceId) -> i64 {
+        self.allocatable[resource.index()][node.index()]
+    }
+
+    /// What the node's pods ask of the resource.
+    pub fn requested(&self, node: NodeId, resource: ResourceId) -> i64 {
+        self.requested[resource.index()][node.index()]
+    }
+
+    /// CPU asked for by the node's pods, 100m counted where nothing is asked.
+    pub fn non_zero_cpu_milli(&self, node: NodeId) -> i64 {
+        self.non_zero_cpu_milli[node.index()]
+    }
+
+    /// Memory asked for by the node's pods, 200Mi counted where nothing is asked.
+    pub fn non_zero_memory_bytes(&self, node: NodeId) -> i64 {
+        self.non_zero_memory_bytes[node.index()]
+    }
+
+    /// Ports of the node that its pods use.
+    pub fn host_ports(&self, node: NodeId) -> &[HostPort] {
+        &self.host_ports[node.index()]
+    }
+
+    /// The node's pods.
+    pub fn pods(&self, node: NodeId) -> &[PodId] {
+        &self.pods[node.index()]
+    }
+
+    /// What changed, for caches.
+    pub fn log(&self) -> &ChangeLog {
+        &self.log
+    }
+
+    /// Adds a node, or replaces the object of the node of that name; its pods stay.
+    pub fn set_node(&mut self, object: NodeObject) -> NodeId {
+        let node = match self.by_name.get(&object.name) {
+            Some(&node) => node,
+            None => self.add_row(object.name),
+        };
+        let row = node.index();
+        self.set_images(row, object.images);
+        self.labels[row] = object.labels;
+        self.taint_set[row] = TaintSetId::from_index(self.taint_sets.insert_full(object.taints).0);
+        self.unschedulable[row] = object.unschedulable;
+        self.allowed_pods[row] = object.allowed_pods;
+        for column in &mut self.allocatable {
+            column[row] = 0;
+        }
+        for (resource, amount) in object.allocatable {
+            self.allocatable[resource.index()][row] = amount;
+        }
+        self.log.push(node, Change::Object);
+        node
+    }
+
+    /// Removes a node. Its pods are the caller's to remove first.
+    pub fn remove_node(&mut self, node: NodeId) {
+        debug_assert!(
+            self.pods[node.index()].is_empty(),
+            "pods left on a deleted node"
+        );
+        let row = node.index();
+        self.set_images(row, Vec::new());
+        self.by_name.remove(&self.name[row]);
+        self.present[row] = false;
+        self.images_epoch += 1;
+        self.free_rows.push(node);
+        self.log.push(node, Change::Object);
+    }
+
+    /// Puts a pod on a node.
+    pub fn add_pod(&mut self, node: NodeId, pod: PodId, usage: &PodUsage) -> u32 {
+        let row = node.index();
+        self.use_node(row, usage, i64::wrapping_add);
+        for port in &usage.host_ports {
+            if !self.host_ports[row].contains(port) {
+                self.host_ports[row].push(*port);
+            }
+        }
+        self.pods[row].push(pod);
+        self.log.push(node, Change::Usage);
+        self.pods[row].len() as u32 - 1
+    }
+
+    /// Takes the pod at `position` off a node; the node's last pod moves into the gap
+    /// and is returned. As upstream, a port is free once *one* of its users is gone.
+    pub fn remove_pod(&mut self, node: NodeId, position: u32, usage: &PodUsage) -> Option<PodId> {
+        let row = node.index();
+        self.use_node(row, usage, i64::wrapping_sub);
+        self.host_ports[row].retain(|port| !usage.host_ports.contains(port));
+        self.pods[row].swap_remove(position as usize);
+        self.log.push(node, Change::Usage);
+        self.pods[row].get(position as usize).copied()
+    }
+
+    /// Looks at a node as if more pods were there; nothing is logged and all is as before
+    /// afterwards.
+    pub(crate) fn with_pods<T>(
+        &mut self,
+        node: NodeId,
+        pods: &[(PodId, &PodUsage)],
+        look: impl FnOnce(&Self) -> T,
+    ) -> T {
+        let row = node.index();
+        let host_ports = self.host_ports[row].clone();
+        for (pod, usage) in pods {
+            self.use_node(row, usage, i64::wrapping_add);
+            self.host_ports[row].extend(&usage.host_ports);
+            self.pods[row].push(*pod);
+        }
+        let seen = look(self);
+        for (_, usage) in pods {
+            self.use_node(row, usage, i64::wrapping_sub);
+        }
+        self.host_ports[row] = host_ports;
+        let before = self.pods[row].len() - pods.len();
+        self.pods[row].truncate(before);
+        seen
+    }
+
+    fn use_node(&mut self, row: usize, usage: &PodUsage, change: fn(i64, i64) -> i64) {
+        for &(resource, amount) in &usage.requests {
+            let used = &mut self.requested[resource.index()][row];
+            *used = change(*used, amount);
+        }
+        let cpu = &mut self.non_zero_cpu_milli[row];
+        *cpu = change(*cpu, usage.non_zero_cpu_milli);
+        let memory = &mut self.non_zero_memory_bytes[row];
+        *memory = change(*memory, usage.non_zero_memory_bytes);
+    }
+
+    fn add_row(&mut self, name: Symbol) -> NodeId {
+        self.images_epoch += 1;
+        let node = match self.free_rows.pop() {
+            Some(node) => node,
+            None => self.grow(name),
+        };
+        self.name[node.index()] = name;
+        self.present[node.index()] = true;
+        self.by_name.insert(name, node);
+        node
+    }
+
+    fn grow(&mut self, name: Symbol) -> NodeId {
+        let node = NodeId::from_index(self.name.len());
+        self.name.push(name);
+        self.present.push(true);
+        self.labels.push(Box::default());
+        self.taint_set.push(TaintSetId(0));
+        self.unschedulable.push(false);
+        self.images.push(Box::default());
+        self.allowed_pods.push(0);
+        for column in self.allocatable.iter_mut().chain(&mut self.requested) {
+            column.push(0);
+        }
+        self.non_zero_cpu_milli.push(0);
+        self.non_zero_memory_bytes.push(0);
+        self.host_ports.push(Vec::new());
+        self.pods.push(Vec::new());
+        self.log.add_row();
+        node
+    }
+
+    fn set_images(&mut self, row: usize, images: Vec<(Symbol, i64)>) {
+        for image in std::mem::take(&mut self.images[row]) {
+            self.images_epoch += 1;
+            if let Some(state) = self.image_states.get_mut(&image) {
+                state.node_count -= 1;
+                if state.node_count == 0 {
+                    self.image_states.remove(&image);
+                }
+            }
+        }
+        let mut names: Vec<Symbol> = images.iter().map(|(image, _)| *image).collect();
+        names.sort_unstable();
+        names.dedup();
+        for (image, size_bytes) in images {
+            self.image_states.entry(image).or_insert(ImageState {
+                size_bytes,
+                node_count: 0,
+            });
+        }
+        for image in &names {
+            self.images_epoch += 1;
+            if let Some(state) = self.image_states.get_mut(image) {
+                state.node_count += 1;
+            }
+        }
+        self.images[row] = names.into();
+    }
+}
+
+/// What about a node changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A pod came or went.
+    Usage,
+    /// The object changed, is new or gone.
+    Object,
+}
+
+/// The last changes of nodes, so that a cache looks again only at what changed.
+///
+/// Each change has a sequence number. A reader remembers up to which one it has read
+/// ([`ChangeLog::end`]) and asks for the rest; when the log no longer reaches back so
+/// far, the reader must look at everything. The log holds about two entries a node.
+#[derive(Clone, Debug, Default)]
+pub struct ChangeLog {
+    start: u64,
+    entries: VecDeque<(NodeId, Change)>,
+    last_usage: Vec<u64>,
+    last_object: Vec<u64>,
+}
+
+impl ChangeLog {
+    const MINIMUM_ENTRIES: usize = 1024;
+
+    /// The sequence number after the newest change.
+    pub fn end(&self) -> u64 {
+        self.start + self.entries.len() as u64
+    }
+
+    /// The changes from `sequence` on, each node once a kind; `None` if the log does not
+    /// reach back that far. O(changes).
+    pub fn since(&self, sequence: u64) -> Option<impl Iterator<Item = (NodeId, Change)> + '_> {
+        let skip = usize::try_from(sequence.checked_sub(self.start)?).ok()?;
+        let changes = self.entries.range(skip.min(self.entries.len())..);
+        let numbered = changes.zip(sequence..);
+        Some(
+            numbered
+                .filter(|((node, change), number)| self.last(*node, *change) == *number)
+                .map(|(entry, _)| *entry),
+        )
+    }
+
+    fn last(&self, node: NodeId, change: Change) -> u64 {
+        match change {
+            Change::Usage => self.last_usage[node.index()],
+            Change::Object => self.last_object[node.index()],
+        }
+    }
+
+    fn push(&mut self, node: NodeId, change: Change) {
+        let number = self.end();
+        match change {
+            Change::Usage => self.last_usage[node.index()] = number,
+            Change::Object => self.last_object[node.index()] = number,
+        }
+        self.entries.push_back((node, change));
+        if self.entries.len() > Self::MINIMUM_ENTRIES + 2 * self.last_usage.len() {
+            let dropped = self.entries.len() / 2;
+            self.entries.drain(..dropped);
+            self.start += dropped as u64;
+        }
+    }
+
+    fn add_row(&mut self) {
+        self.last_usage.push(u64::MAX);
+        self.last_object.push(u64::MAX);
+    }
+}

@@ -1,0 +1,68 @@
+//! Why a pod waits: counts by refusal, and upstream's message rendered from them.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::Cluster;
+use crate::framework::Refusal;
+
+/// Why no node would take a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// How many nodes there were.
+    pub node_count: usize,
+    /// The refusal by a PreFilter plugin, which holds for all nodes.
+    pub pre_filter: Option<Refusal>,
+    /// Each distinct refusal by a Filter plugin, and how many nodes got it.
+    pub refusals: Vec<(Refusal, usize)>,
+    /// How many nodes were not looked at because PreFilter restricted the nodes, and the
+    /// plugins that did.
+    pub unlisted: Option<(usize, Vec<&'static str>)>,
+}
+
+impl Diagnosis {
+    /// Upstream's text before PostFilter adds its own, such as
+    /// `0/5 nodes are available: 2 Too many pods, 3 Insufficient cpu.`
+    /// (`framework/types.go` FitError, Kubernetes 1.36).
+    pub fn message(&self, cluster: &Cluster) -> String {
+        if self.node_count == 0 {
+            return "no nodes available to schedule pods".into();
+        }
+        let mut message = format!("0/{} nodes are available:", self.node_count);
+        if let Some(refusal) = &self.pre_filter {
+            let reasons: Vec<String> = refusal
+                .reasons
+                .iter()
+                .map(|reason| reason.text(cluster))
+                .collect();
+            message.push_str(&format!(" {}.", reasons.join(", ")));
+            return message;
+        }
+        let mut lines: Vec<String> = self
+            .reasons(cluster)
+            .into_iter()
+            .map(|(reason, count)| format!("{count} {reason}"))
+            .collect();
+        lines.sort_unstable();
+        if !lines.is_empty() {
+            message.push_str(&format!(" {}.", lines.join(", ")));
+        }
+        message
+    }
+
+    /// How many nodes gave each reason. A node that gave several counts for each.
+    pub fn reasons(&self, cluster: &Cluster) -> BTreeMap<String, usize> {
+        let mut reasons = BTreeMap::new();
+        for (refusal, count) in &self.refusals {
+            for reason in &refusal.reasons {
+                *reasons.entry(reason.text(cluster)).or_insert(0) += count;
+            }
+        }
+        if let Some((count, plugins)) = &self.unlisted
+            && *count > 0
+        {
+            let reason = format!("node(s) didn't satisfy plugin(s) [{}]", plugins.join(" "));
+            *reasons.entry(reason).or_insert(0) += count;
+        }
+        reasons
+    }
+}

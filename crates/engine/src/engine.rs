@@ -1,0 +1,747 @@
+//! The engine: events in, decisions out.
+//!
+//! [`Engine::handle`] takes in what happened ([`Event`]), [`Engine::next`] decides one
+//! pod. The engine is synchronous and keeps no clock: every call says what time it is.
+//! The same calls give the same decisions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use outrank_api::types::{Node, Pod, PodSpec};
+use rustc_hash::FxHashMap;
+
+use crate::cluster::{Cluster, PodUsage};
+use crate::diagnosis::Diagnosis;
+use crate::evaluation::{Evaluation, Nominations, first_refusal, listed_nodes};
+use crate::framework::Refusal;
+use crate::ids::{ClassId, Interner, NodeId, PodId, ResourceId, Symbol};
+use crate::ingest::{compile_class, compile_node, compile_usage};
+use crate::plugins::scheduling_gates::SchedulingGates;
+use crate::pod_class::PodClass;
+use crate::profile::{DEFAULT_SCHEDULER_NAME, Profile, ProfileConfig};
+use crate::queue::{Backoff, QueueState, SchedulingQueue, TimeNanos};
+use crate::tie_order::TieOrder;
+use crate::verdicts::{Context, Verdicts};
+
+/// Something that happened in the cluster: the only way to change what the engine knows.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A node is new or has changed.
+    NodeChanged(Node),
+    /// A node is gone; its pods are not, until their own events say so.
+    NodeGone {
+        /// Its name.
+        name: String,
+    },
+    /// A pod is new or has changed. Finished pods count as gone.
+    PodChanged(Pod),
+    /// A pod is to be placed even though it may name its node: NodeName then holds it to
+    /// that node. For whoever asks where a bound pod could go.
+    PodPending(Pod),
+    /// A pod is gone.
+    PodGone {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// How an engine decides.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// Profiles, by the scheduler names that pods ask for.
+    pub profiles: Vec<ProfileConfig>,
+    /// How long refused pods wait at least.
+    pub backoff: Backoff,
+    /// Seed of the order of nodes with equal scores; without one, the smallest name wins.
+    pub tie_seed: Option<u64>,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self {
+            profiles: vec![ProfileConfig::default()],
+            backoff: Backoff::default(),
+            tie_seed: None,
+        }
+    }
+}
+
+/// What was decided about a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The pod.
+    pub pod: PodId,
+    /// What becomes of it.
+    pub outcome: Outcome,
+}
+
+/// What becomes of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It goes to a node and already counts as being there.
+    Scheduled {
+        /// The node.
+        node: NodeId,
+        /// How many nodes could have taken it.
+        feasible_nodes: usize,
+        /// The node's score; 0 if it was the only one, which is not scored.
+        total_score: i64,
+    },
+    /// No node takes it; it waits until that changes.
+    Unschedulable(Arc<Diagnosis>),
+    /// A plugin found something wrong with it.
+    Error(Arc<str>),
+}
+
+/// Where a pod is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodState {
+    /// Held by scheduling gates.
+    Gated(Refusal),
+    /// To be tried.
+    Queued,
+    /// Refused by every node.
+    Unschedulable(Arc<Diagnosis>),
+    /// A plugin found something wrong with it.
+    Error(Arc<str>),
+    /// On a node.
+    Placed(NodeId),
+    /// Bound to a node that is not known.
+    OnUnknownNode(Symbol),
+    /// Left to another scheduler.
+    Ignored,
+}
+
+/// The least recently used verdicts are dropped when more rows than this are kept (about
+/// 1 GiB).
+const MAXIMUM_VERDICT_SLOTS: usize = 32 << 20;
+
+/// See the module.
+pub struct Engine {
+    cluster: Cluster,
+    profiles: Vec<Profile>,
+    ties: TieOrder,
+    queue: SchedulingQueue,
+    classes: Interner<PodClass>,
+    usages: Interner<PodUsage>,
+    last_class: Option<(Arc<PodSpec>, ClassId, u32)>,
+    verdicts: Vec<Option<Box<Verdicts>>>,
+    verdict_slots: usize,
+    last_used: Vec<u64>,
+    decisions: u64,
+    pods: Vec<Option<PodRow>>,
+    free_pods: Vec<PodId>,
+    pod_index: FxHashMap<(Symbol, Symbol), PodId>,
+    on_unknown_nodes: FxHashMap<Symbol, Vec<PodId>>,
+    /// Pods that wait for room that preemption makes, by the node's name.
+    nominated: BTreeMap<Symbol, Vec<PodId>>,
+}
+
+struct PodRow {
+    namespace: Symbol,
+    name: Symbol,
+    class: ClassId,
+    usage: u32,
+    priority: i32,
+    /// Place in the list of pods of the node.
+    position: u32,
+    state: PodState,
+    queue: QueueState,
+    nominated_node: Option<Symbol>,
+}
+
+impl Engine {
+    /// An engine that knows nothing yet.
+    ///
+    /// # Errors
+    /// What is wrong with a profile.
+    pub fn new(config: &EngineConfig) -> Result<Self, String> {
+        let mut cluster = Cluster::new();
+        let profiles = config.profiles.iter();
+        let profiles: Result<Vec<Profile>, String> = profiles
+            .map(|profile| Profile::new(profile, &mut cluster))
+            .collect();
+        Ok(Self {
+            cluster,
+            profiles: profiles?,
+            ties: TieOrder::new(config.tie_seed),
+            queue: SchedulingQueue::new(config.backoff),
+            classes: Interner::default(),
+            usages: Interner::default(),
+            last_class: None,
+            verdicts: Vec::new(),
+            verdict_slots: 0,
+            last_used: Vec::new(),
+            decisions: 0,
+            pods: Vec::new(),
+            free_pods: Vec::new(),
+            pod_index: FxHashMap::default(),
+            on_unknown_nodes: FxHashMap::default(),
+            nominated: BTreeMap::new(),
+        })
+    }
+
+    /// Takes in what happened. Pods that it may help are queued again.
+    pub fn handle(&mut self, event: Event, now: TimeNanos) {
+        match event {
+            Event::NodeChanged(node) => self.node_changed(&node, now),
+            Event::NodeGone { name } => self.node_gone(&name),
+            Event::PodChanged(pod) if pod.is_finished() => {
+                self.pod_gone(&pod.metadata.namespace, &pod.metadata.name, now);
+            }
+            Event::PodChanged(pod) => self.pod_changed(&pod, !pod.spec.node_name.is_empty(), now),
+            Event::PodPending(pod) => self.pod_changed(&pod, false, now),
+            Event::PodGone { namespace, name } => self.pod_gone(&namespace, &name, now),
+        }
+    }
+
+    /// Decides the pod that is next, or `None` if no pod can be tried now. A scheduled pod
+    /// counts as being on its node from here on.
+    pub fn next(&mut self, now: TimeNanos) -> Option<Decision> {
+        for pod in self.queue.flush(now) {
+            self.queue_again(pod, now, true);
+        }
+        let pods = &self.pods;
+        let pod = self
+            .queue
+            .pop(|pod| Some(pods[pod.index()].as_ref()?.queue))?;
+        self.attempt(pod, now)
+    }
+
+    /// Decides one pod out of its turn; `None` if it does not want a place. Otherwise as
+    /// [`Engine::next`].
+    pub fn decide_pod(&mut self, pod: PodId, now: TimeNanos) -> Option<Decision> {
+        let row = self.pods.get_mut(pod.index())?.as_mut()?;
+        match row.state {
+            PodState::Queued | PodState::Unschedulable(_) | PodState::Error(_) => {}
+            _ => return None,
+        }
+        self.queue.remove(pod, row.class, &mut row.queue);
+        self.attempt(pod, now)
+    }
+
+    /// Evaluates one pod against every node from scratch, changing nothing.
+    pub fn evaluate(&self, pod: PodId) -> Option<Evaluation> {
+        let row = self.pods.get(pod.index())?.as_ref()?;
+        let class = &self.classes[row.class.index()];
+        let profile = &self.profiles[class.profile];
+        let nominations = nominations(
+            pod,
+            &self.nominated,
+            &self.pods,
+            &self.usages,
+            &self.cluster,
+        );
+        let mut evaluation = Evaluation::new(profile, class, &self.cluster, &nominations);
+        let own = row
+            .nominated_node
+            .and_then(|name| self.cluster.node_named(name));
+        evaluation.via_nominated_node = own.filter(|node| {
+            let refused = evaluation.refused.iter().any(|(other, _)| other == node);
+            evaluation.pre_filter.is_none()
+                && !refused
+                && first_refusal(profile, class, &self.cluster, *node).is_none()
+        });
+        Some(evaluation)
+    }
+
+    /// Why one of `plugins` refuses a node for a pod, if one does.
+    pub fn refusal(&self, pod: PodId, node: NodeId, plugins: &[&str]) -> Option<Refusal> {
+        let row = self.pods.get(pod.index())?.as_ref()?;
+        let class = &self.classes[row.class.index()];
+        let filters = self.profiles[class.profile].filters();
+        let mut asked = filters.filter(|filter| plugins.contains(&filter.name()));
+        asked.find_map(|filter| filter.filter_node(class, &self.cluster, node).err())
+    }
+
+    /// What a pod takes of its node, by resource.
+    pub fn pod_requests(&self, pod: PodId) -> &[(ResourceId, i64)] {
+        let row = self.pods.get(pod.index()).and_then(Option::as_ref);
+        row.map_or(&[], |row| &self.usages[row.usage as usize].requests)
+    }
+
+    /// Puts a pod that is not on a node there, whatever filters say: for whoever decides
+    /// beside the engine. Returns whether it did.
+    pub fn place(&mut self, pod: PodId, node: NodeId) -> bool {
+        let Some(row) = self.pods.get_mut(pod.index()).and_then(Option::as_mut) else {
+            return false;
+        };
+        if matches!(row.state, PodState::Placed(_)) || !self.cluster.is_present(node) {
+            return false;
+        }
+        let class = row.class;
+        self.queue.remove(pod, class, &mut row.queue);
+        self.put(pod, node);
+        true
+    }
+
+    /// The cluster as the engine sees it.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The pod of that name.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<PodId> {
+        let symbols = &self.cluster.symbols;
+        self.pod_index
+            .get(&(symbols.find(namespace)?, symbols.find(name)?))
+            .copied()
+    }
+
+    /// Namespace and name of a pod.
+    pub fn pod_name(&self, pod: PodId) -> Option<(&str, &str)> {
+        let row = self.pods.get(pod.index())?.as_ref()?;
+        let symbols = &self.cluster.symbols;
+        Some((symbols.text(row.namespace), symbols.text(row.name)))
+    }
+
+    /// Where a pod is.
+    pub fn pod_state(&self, pod: PodId) -> Option<&PodState> {
+        Some(&self.pods.get(pod.index())?.as_ref()?.state)
+    }
+
+    /// How often a pod was tried.
+    pub fn attempts(&self, pod: PodId) -> u32 {
+        let row = self.pods.get(pod.index()).and_then(Option::as_ref);
+        row.map_or(0, |row| row.queue.attempts)
+    }
+
+    /// All pods, by row.
+    pub fn pods(&self) -> impl Iterator<Item = PodId> + '_ {
+        let pods = self.pods.iter().enumerate();
+        pods.filter(|(_, row)| row.is_some())
+            .map(|(row, _)| PodId::from_index(row))
+    }
+
+    fn attempt(&mut self, pod: PodId, now: TimeNanos) -> Option<Decision> {
+        let row = self.pods[pod.index()].as_mut()?;
+        SchedulingQueue::tried(&mut row.queue);
+        let class = row.class;
+        let outcome = self.decide(pod, class);
+        self.carry_out(pod, class, &outcome, now);
+        Some(Decision { pod, outcome })
+    }
+
+    fn decide(&mut self, pod: PodId, class: ClassId) -> Outcome {
+        self.ties.refresh(&self.cluster);
+        let pod_class = &self.classes[class.index()];
+        let profile = &self.profiles[pod_class.profile];
+        if let Some(refusal) = profile
+            .filters()
+            .find_map(|f| f.pre_filter(pod_class).err())
+        {
+            return Outcome::Unschedulable(Arc::new(Diagnosis {
+                node_count: self.cluster.node_count(),
+                pre_filter: Some(refusal),
+                ..Diagnosis::default()
+            }));
+        }
+        let overruled = if self.nominated.is_empty() {
+            Vec::new()
+        } else {
+            let overruled = self.refused_for_nominated(pod);
+            if let Some(node) = self.own_nominated_node(pod, &overruled) {
+                return Outcome::Scheduled {
+                    node,
+                    feasible_nodes: 1,
+                    total_score: 0,
+                };
+            }
+            overruled
+        };
+        self.best_node(class, overruled)
+    }
+
+    /// Decides by the verdicts of the class, with some nodes overruled.
+    fn best_node(&mut self, class: ClassId, overruled: Vec<(NodeId, Refusal)>) -> Outcome {
+        let pod_class = &self.classes[class.index()];
+        let profile = &self.profiles[pod_class.profile];
+        let context = Context {
+            profile,
+            class: pod_class,
+            cluster: &self.cluster,
+            ties: &self.ties,
+        };
+        self.decisions += 1;
+        self.last_used[class.index()] = self.decisions;
+        let verdicts = match &mut self.verdicts[class.index()] {
+            Some(verdicts) => {
+                self.verdict_slots -= verdicts.slot_count();
+                verdicts.refresh(context);
+                verdicts
+            }
+            unknown => unknown.insert(Box::new(Verdicts::new(context))),
+        };
+        self.verdict_slots += verdicts.slot_count();
+        let nodes: Vec<NodeId> = overruled.iter().map(|(node, _)| *node).collect();
+        for (node, refusal) in overruled {
+            verdicts.overrule(node, refusal);
+        }
+        let outcome = match (verdicts.best(profile), verdicts.feasible_count()) {
+            (None, _) => Outcome::Unschedulable(verdicts.diagnosis(&self.cluster)),
+            // A single feasible node is taken without scoring, as upstream does.
+            (Some(best), 1) => Outcome::Scheduled {
+                node: best.node,
+                feasible_nodes: 1,
+                total_score: 0,
+            },
+            (Some(best), feasible_nodes) => match verdicts.error() {
+                Some(error) => Outcome::Error(error.into()),
+                None => Outcome::Scheduled {
+                    node: best.node,
+                    feasible_nodes,
+                    total_score: best.total_score,
+                },
+            },
+        };
+        for node in nodes {
+            verdicts.restore(context, node);
+        }
+        if self.verdict_slots > MAXIMUM_VERDICT_SLOTS {
+            self.forget_verdicts(class);
+        }
+        outcome
+    }
+
+    /// The nodes that refuse the pod once the pods nominated to them are counted.
+    fn refused_for_nominated(&mut self, pod: PodId) -> Vec<(NodeId, Refusal)> {
+        let Some(row) = self.pods[pod.index()].as_ref() else {
+            return Vec::new();
+        };
+        let class = &self.classes[row.class.index()];
+        let profile = &self.profiles[class.profile];
+        let nominations = nominations(
+            pod,
+            &self.nominated,
+            &self.pods,
+            &self.usages,
+            &self.cluster,
+        );
+        let mut refused = Vec::new();
+        for at in nominations {
+            let refusal = self.cluster.with_pods(at.node, &at.pods, |cluster| {
+                first_refusal(profile, class, cluster, at.node)
+            });
+            refused.extend(refusal.map(|refusal| (at.node, refusal)));
+        }
+        refused
+    }
+
+    /// The node to which the pod itself is nominated, if that takes it now.
+    fn own_nominated_node(&self, pod: PodId, overruled: &[(NodeId, Refusal)]) -> Option<NodeId> {
+        let row = self.pods[pod.index()].as_ref()?;
+        let node = self.cluster.node_named(row.nominated_node?)?;
+        let class = &self.classes[row.class.index()];
+        let profile = &self.profiles[class.profile];
+        let is_overruled = overruled.iter().any(|(other, _)| *other == node);
+        let fits = || first_refusal(profile, class, &self.cluster, node).is_none();
+        (!is_overruled && fits()).then_some(node)
+    }
+
+    /// Drops verdicts, the least recently used first, until half the room is free.
+    fn forget_verdicts(&mut self, keep: ClassId) {
+        let mut kept: Vec<(u64, usize)> = (0..self.verdicts.len())
+            .filter(|&class| self.verdicts[class].is_some() && class != keep.index())
+            .map(|class| (self.last_used[class], class))
+            .collect();
+        kept.sort_unstable();
+        for (_, class) in kept {
+            if self.verdict_slots <= MAXIMUM_VERDICT_SLOTS / 2 {
+                break;
+            }
+            let dropped = self.verdicts[class].take();
+            self.verdict_slots -= dropped.map_or(0, |verdicts| verdicts.slot_count());
+        }
+    }
+
+    fn carry_out(&mut self, pod: PodId, class: ClassId, outcome: &Outcome, now: TimeNanos) {
+        let Some(row) = self.pods[pod.index()].as_mut() else {
+            return;
+        };
+        row.state = match outcome {
+            Outcome::Scheduled { node, .. } => {
+                let node = *node;
+                return self.put(pod, node);
+            }
+            Outcome::Unschedulable(diagnosis) => PodState::Unschedulable(Arc::clone(diagnosis)),
+            Outcome::Error(error) => PodState::Error(Arc::clone(error)),
+        };
+        self.queue.wait(pod, class, &mut row.queue, now);
+    }
+
+    fn put(&mut self, pod: PodId, node: NodeId) {
+        let Some(row) = self.pods[pod.index()].as_mut() else {
+            return;
+        };
+        let usage = &self.usages[row.usage as usize];
+        row.position = self.cluster.add_pod(node, pod, usage);
+        row.state = PodState::Placed(node);
+        self.clear_nomination(pod);
+    }
+
+    fn nominate(&mut self, pod: PodId, node_name: Symbol) {
+        self.clear_nomination(pod);
+        if let Some(row) = self.pods[pod.index()].as_mut() {
+            row.nominated_node = Some(node_name);
+            self.nominated.entry(node_name).or_default().push(pod);
+        }
+    }
+
+    fn clear_nomination(&mut self, pod: PodId) {
+        let row = self.pods[pod.index()].as_mut();
+        let Some(name) = row.and_then(|row| row.nominated_node.take()) else {
+            return;
+        };
+        if let Some(pods) = self.nominated.get_mut(&name) {
+            pods.retain(|other| *other != pod);
+            if pods.is_empty() {
+                self.nominated.remove(&name);
+            }
+        }
+    }
+
+    fn lift(&mut self, pod: PodId, node: NodeId) {
+        let Some(row) = self.pods[pod.index()].as_ref() else {
+            return;
+        };
+        let (position, usage) = (row.position, &self.usages[row.usage as usize]);
+        let moved = self.cluster.remove_pod(node, position, usage);
+        if let Some(moved) = moved.and_then(|moved| self.pods[moved.index()].as_mut()) {
+            moved.position = position;
+        }
+    }
+
+    fn node_changed(&mut self, node: &Node, now: TimeNanos) {
+        let object = compile_node(node, &mut self.cluster);
+        let name = object.name;
+        let node = self.cluster.set_node(object);
+        for pod in self.on_unknown_nodes.remove(&name).unwrap_or_default() {
+            self.put(pod, node);
+        }
+        self.wake(node, now);
+    }
+
+    fn node_gone(&mut self, name: &str) {
+        let Some(node) = self.cluster.node(name) else {
+            return;
+        };
+        let name = self.cluster.name_symbol(node);
+        let pods = self.cluster.pods(node).to_vec();
+        for &pod in pods.iter().rev() {
+            self.lift(pod, node);
+            if let Some(row) = self.pods[pod.index()].as_mut() {
+                row.state = PodState::OnUnknownNode(name);
+            }
+        }
+        if !pods.is_empty() {
+            self.on_unknown_nodes.insert(name, pods);
+        }
+        self.cluster.remove_node(node);
+    }
+
+    fn pod_changed(&mut self, pod: &Pod, is_bound: bool, now: TimeNanos) {
+        let symbols = &mut self.cluster.symbols;
+        let namespace = symbols.intern(&pod.metadata.namespace);
+        let name = symbols.intern(&pod.metadata.name);
+        let known = self.pod_index.get(&(namespace, name)).copied();
+        let before = known.and_then(|pod| self.take_out(pod));
+        let freed = match before.as_ref().map(|row| &row.state) {
+            Some(PodState::Placed(node)) => Some(*node),
+            _ => None,
+        };
+        let (class, usage) = self.class_and_usage(pod);
+        let row = PodRow {
+            namespace,
+            name,
+            class,
+            usage,
+            priority: pod.spec.priority.unwrap_or(0),
+            position: 0,
+            state: PodState::Ignored,
+            queue: before.map(|row| row.queue).unwrap_or_default(),
+            nominated_node: None,
+        };
+        let id = known.or_else(|| self.free_pods.pop());
+        let id = id.unwrap_or_else(|| {
+            self.pods.push(None);
+            PodId::from_index(self.pods.len() - 1)
+        });
+        self.pods[id.index()] = Some(row);
+        self.pod_index.insert((namespace, name), id);
+        if is_bound {
+            self.bring_to_node(id, &pod.spec.node_name);
+        } else {
+            self.bring_to_queue(id, pod, now);
+        }
+        if let Some(node) = freed {
+            self.wake(node, now);
+        }
+    }
+
+    fn bring_to_node(&mut self, id: PodId, node_name: &str) {
+        let name = self.cluster.symbols.intern(node_name);
+        match self.cluster.node_named(name) {
+            Some(node) => self.put(id, node),
+            None => {
+                self.on_unknown_nodes.entry(name).or_default().push(id);
+                self.set_state(id, PodState::OnUnknownNode(name));
+            }
+        }
+    }
+
+    /// Queues a pod, or sets it aside if it is gated or another scheduler's.
+    fn bring_to_queue(&mut self, id: PodId, pod: &Pod, now: TimeNanos) {
+        let Some(profile) = self.profile_of(&pod.spec.scheduler_name) else {
+            return;
+        };
+        if self.profiles[profile].holds_gated_pods
+            && let Err(refusal) = SchedulingGates::pre_enqueue(&pod.spec.scheduling_gates)
+        {
+            return self.set_state(id, PodState::Gated(refusal));
+        }
+        self.set_state(id, PodState::Queued);
+        if !pod.status.nominated_node_name.is_empty() {
+            let node = self.cluster.symbols.intern(&pod.status.nominated_node_name);
+            self.nominate(id, node);
+        }
+        if let Some(row) = self.pods[id.index()].as_mut() {
+            self.queue.add(id, row.priority, &mut row.queue, now);
+        }
+    }
+
+    fn pod_gone(&mut self, namespace: &str, name: &str, now: TimeNanos) {
+        let Some(pod) = self.pod(namespace, name) else {
+            return;
+        };
+        let Some(row) = self.take_out(pod) else {
+            return;
+        };
+        self.pod_index.remove(&(row.namespace, row.name));
+        self.free_pods.push(pod);
+        if let PodState::Placed(node) = row.state {
+            self.wake(node, now);
+        }
+    }
+
+    /// Takes a pod off its node and out of the queue, and its row out of the table.
+    fn take_out(&mut self, pod: PodId) -> Option<PodRow> {
+        match self.pods[pod.index()].as_ref()?.state {
+            PodState::Placed(node) => self.lift(pod, node),
+            PodState::OnUnknownNode(name) => {
+                if let Some(pods) = self.on_unknown_nodes.get_mut(&name) {
+                    pods.retain(|other| *other != pod);
+                }
+            }
+            _ => {}
+        }
+        self.clear_nomination(pod);
+        let mut row = self.pods[pod.index()].take()?;
+        self.queue.remove(pod, row.class, &mut row.queue);
+        Some(row)
+    }
+
+    /// Queues the waiting pods that a changed node could take now.
+    fn wake(&mut self, node: NodeId, now: TimeNanos) {
+        let accepts = |class: &ClassId| {
+            let class = &self.classes[class.index()];
+            let profile = &self.profiles[class.profile];
+            let name = self.cluster.name_symbol(node);
+            self.cluster.is_present(node)
+                && listed_nodes(profile, class).is_none_or(|names| names.contains(&name))
+                && first_refusal(profile, class, &self.cluster, node).is_none()
+        };
+        let helped: Vec<ClassId> = self.queue.waiting_classes().filter(accepts).collect();
+        for class in helped {
+            for pod in self.queue.take_waiting(class) {
+                self.queue_again(pod, now, false);
+            }
+        }
+    }
+
+    fn queue_again(&mut self, pod: PodId, now: TimeNanos, is_due: bool) {
+        let Some(row) = self.pods[pod.index()].as_mut() else {
+            return;
+        };
+        if is_due {
+            self.queue.activate(pod, row.priority, &mut row.queue);
+        } else {
+            self.queue.requeue(pod, row.priority, &mut row.queue, now);
+        }
+    }
+
+    fn set_state(&mut self, pod: PodId, state: PodState) {
+        if let Some(row) = self.pods[pod.index()].as_mut() {
+            row.state = state;
+        }
+    }
+
+    fn profile_of(&self, scheduler_name: &str) -> Option<usize> {
+        let name = if scheduler_name.is_empty() {
+            DEFAULT_SCHEDULER_NAME
+        } else {
+            scheduler_name
+        };
+        self.profiles
+            .iter()
+            .position(|profile| profile.scheduler_name == name)
+    }
+
+    /// The class and usage of a pod. Pods made from one template come one after the other
+    /// and share their spec: those after the first cost nothing.
+    fn class_and_usage(&mut self, pod: &Pod) -> (ClassId, u32) {
+        let is_fresh = pod.status.container_statuses.is_empty()
+            && pod.status.init_container_statuses.is_empty()
+            && pod.status.resources.is_none();
+        if let Some((spec, class, usage)) = &self.last_class
+            && is_fresh
+            && Arc::ptr_eq(spec, &pod.spec)
+        {
+            return (*class, *usage);
+        }
+        let profile = self.profile_of(&pod.spec.scheduler_name).unwrap_or(0);
+        let class = compile_class(pod, profile, &self.profiles[profile], &mut self.cluster);
+        let usage = compile_usage(pod, &mut self.cluster);
+        let usage = self.usages.insert_full(usage).0 as u32;
+        let (class, is_new) = self.classes.insert_full(class);
+        if is_new {
+            self.verdicts.push(None);
+            self.last_used.push(0);
+        }
+        let class = ClassId::from_index(class);
+        if is_fresh {
+            self.last_class = Some((Arc::clone(&pod.spec), class, usage));
+        }
+        (class, usage)
+    }
+}
+
+/// The nominated pods that count when `pod` is filtered: those of the same or higher
+/// priority.
+fn nominations<'u>(
+    pod: PodId,
+    nominated: &BTreeMap<Symbol, Vec<PodId>>,
+    rows: &[Option<PodRow>],
+    usages: &'u Interner<PodUsage>,
+    cluster: &Cluster,
+) -> Vec<Nominations<'u>> {
+    let row = |pod: PodId| rows[pod.index()].as_ref();
+    let priority = row(pod).map_or(0, |row| row.priority);
+    let mut nominations = Vec::new();
+    for (name, pods) in nominated {
+        let Some(node) = cluster.node_named(*name) else {
+            continue;
+        };
+        let others = pods.iter().copied().filter(|other| *other != pod);
+        let counting = others.filter_map(|other| {
+            let row = row(other).filter(|row| row.priority >= priority)?;
+            Some((other, &usages[row.usage as usize]))
+        });
+        let pods: Vec<_> = counting.collect();
+        if !pods.is_empty() {
+            nominations.push(Nominations { node, pods });
+        }
+    }
+    nominations
+}

@@ -1,0 +1,244 @@
+//! The scheduling framework: what a plugin is, and how verdicts and scores are told.
+//!
+//! A decision runs through stages. *PreEnqueue* plugins may keep a pod out of the queue;
+//! *PreFilter* may restrict the nodes; each *Filter* plugin may refuse a node, the first
+//! refusal counts; *Score* plugins rate the nodes that are left, ratings are normalized
+//! over them, weighted and summed; the best node is *reserved* and bound. Names, order and
+//! meaning are those of kube-scheduler's framework (`kube-scheduler/framework/interface.go`,
+//! Kubernetes 1.36).
+//!
+//! What differs is that a plugin states on what its answer depends ([`DependsOn`]), so
+//! that answers can be kept until that changes.
+
+use std::sync::Arc;
+
+use crate::cluster::Cluster;
+use crate::ids::{NodeId, ResourceId};
+use crate::pod_class::PodClass;
+
+/// The best score of a node by one plugin, before weights.
+pub const MAX_NODE_SCORE: i64 = 100;
+
+/// A part of the scheduler that has a say at one or more stages.
+pub trait Plugin: Send + Sync {
+    /// Name, as in `KubeSchedulerConfiguration`.
+    fn name(&self) -> &'static str;
+}
+
+/// The stages at which one plugin has a say.
+#[derive(Clone, Default)]
+pub struct Stages {
+    /// Its Filter stage.
+    pub filter: Option<Arc<dyn FilterPlugin>>,
+    /// Its Score stage.
+    pub score: Option<Arc<dyn ScorePlugin>>,
+}
+
+impl Stages {
+    /// A plugin that filters.
+    pub fn filter(plugin: impl FilterPlugin + 'static) -> Self {
+        Self {
+            filter: Some(Arc::new(plugin)),
+            score: None,
+        }
+    }
+
+    /// A plugin that scores.
+    pub fn score(plugin: impl ScorePlugin + 'static) -> Self {
+        Self {
+            filter: None,
+            score: Some(Arc::new(plugin)),
+        }
+    }
+
+    /// A plugin that does both.
+    pub fn filter_and_score(plugin: impl FilterPlugin + ScorePlugin + 'static) -> Self {
+        let plugin = Arc::new(plugin);
+        Self {
+            filter: Some(plugin.clone()),
+            score: Some(plugin),
+        }
+    }
+}
+
+/// On what the answer about a node depends, besides the pod's class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DependsOn {
+    /// On the node object: labels, taints, capacity, name.
+    NodeObject,
+    /// On the node object and on the pods of that node.
+    NodeUsage,
+}
+
+/// Refuses nodes.
+pub trait FilterPlugin: Plugin {
+    /// On what [`FilterPlugin::filter_node`] depends.
+    fn depends_on(&self) -> DependsOn;
+
+    /// Whether the plugin has anything to say about pods of this class; if not it is
+    /// skipped, as when PreFilter says Skip.
+    fn applies(&self, class: &PodClass) -> bool {
+        let _ = class;
+        true
+    }
+
+    /// The PreFilter stage: refuses the pod for all nodes alike.
+    ///
+    /// # Errors
+    /// Why the pod is refused.
+    fn pre_filter(&self, class: &PodClass) -> Result<(), Refusal> {
+        let _ = class;
+        Ok(())
+    }
+
+    /// Whether a node may take the pod.
+    ///
+    /// # Errors
+    /// Why it may not.
+    fn filter_node(&self, class: &PodClass, cluster: &Cluster, node: NodeId)
+    -> Result<(), Refusal>;
+}
+
+/// Rates nodes.
+pub trait ScorePlugin: Plugin {
+    /// On what [`ScorePlugin::score_node`] depends.
+    fn depends_on(&self) -> DependsOn;
+
+    /// How scores are normalized over the feasible nodes.
+    fn normalize(&self) -> Normalize {
+        Normalize::None
+    }
+
+    /// The PreScore stage: whether the plugin rates pods of this class at all.
+    ///
+    /// # Errors
+    /// What is wrong with the pod; its cycle then ends with an error.
+    fn pre_score(&self, class: &PodClass) -> Result<bool, String> {
+        let _ = class;
+        Ok(true)
+    }
+
+    /// The score, before normalizing and weights. Not negative if the score is normalized.
+    fn score_node(&self, class: &PodClass, cluster: &Cluster, node: NodeId) -> i64;
+
+    /// A number that grows whenever scores may have changed for another reason than a
+    /// change of the node they are about.
+    fn epoch(&self, class: &PodClass, cluster: &Cluster) -> u64 {
+        let _ = (class, cluster);
+        0
+    }
+}
+
+/// How raw scores become scores from 0 to [`MAX_NODE_SCORE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Normalize {
+    /// They are that already.
+    None,
+    /// In proportion to the highest one among the feasible nodes.
+    ByMaximum,
+    /// The same, highest and lowest exchanged.
+    ByMaximumReversed,
+}
+
+impl Normalize {
+    /// Normalizes a raw score, given the highest raw score among the feasible nodes.
+    pub fn apply(self, raw: i64, maximum: i64) -> i64 {
+        match self {
+            Self::None => raw,
+            Self::ByMaximum if maximum == 0 => raw,
+            Self::ByMaximum => MAX_NODE_SCORE * raw / maximum,
+            Self::ByMaximumReversed if maximum == 0 => MAX_NODE_SCORE,
+            Self::ByMaximumReversed => MAX_NODE_SCORE - MAX_NODE_SCORE * raw / maximum,
+        }
+    }
+}
+
+/// What kind of no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Code {
+    /// The pod could fit if other pods went away.
+    Unschedulable,
+    /// The pod could not fit even if other pods went away.
+    UnschedulableAndUnresolvable,
+}
+
+impl Code {
+    /// Upstream's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unschedulable => "Unschedulable",
+            Self::UnschedulableAndUnresolvable => "UnschedulableAndUnresolvable",
+        }
+    }
+}
+
+/// Why a plugin refused a node, or a pod for all nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Refusal {
+    /// The plugin.
+    pub plugin: &'static str,
+    /// What kind of no.
+    pub code: Code,
+    /// Reasons, at least one.
+    pub reasons: Vec<Reason>,
+}
+
+impl Refusal {
+    /// A refusal for a single reason.
+    pub fn new(plugin: &'static str, code: Code, reason: Reason) -> Self {
+        Self {
+            plugin,
+            code,
+            reasons: vec![reason],
+        }
+    }
+}
+
+/// A reason of a refusal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// The node is cordoned and the pod does not tolerate that.
+    NodeUnschedulable,
+    /// The pod names another node.
+    NodeNameMismatch,
+    /// A taint of the node is not tolerated.
+    UntoleratedTaint,
+    /// Node selector or required node affinity does not match.
+    NodeAffinityMismatch,
+    /// The affinity that the scheduler's configuration adds does not match.
+    EnforcedNodeAffinityMismatch,
+    /// The terms of the pod's node affinity contradict each other.
+    NodeAffinityConflict,
+    /// A port of the node is taken.
+    PortsTaken,
+    /// The node takes no more pods.
+    TooManyPods,
+    /// Too little of a resource is left.
+    Insufficient(ResourceId),
+    /// A reason in words.
+    Text(Box<str>),
+}
+
+impl Reason {
+    /// Upstream's text of the reason.
+    pub fn text(&self, cluster: &Cluster) -> String {
+        match self {
+            Self::NodeUnschedulable => "node(s) were unschedulable".into(),
+            Self::NodeNameMismatch => "node(s) didn't match the requested node name".into(),
+            Self::UntoleratedTaint => "node(s) had untolerated taint(s)".into(),
+            Self::NodeAffinityMismatch => {
+                "node(s) didn't match Pod's node affinity/selector".into()
+            }
+            Self::EnforcedNodeAffinityMismatch => {
+                "node(s) didn't match scheduler-enforced node affinity".into()
+            }
+            Self::NodeAffinityConflict => "pod affinity terms conflict".into(),
+            Self::PortsTaken => "node(s) didn't have free ports for the requested pod ports".into(),
+            Self::TooManyPods => "Too many pods".into(),
+            Self::Insufficient(resource) => {
+                format!("Insufficient {}", cluster.resource_name(*resource))
+            }
+            Self::Text(text) => text.to_string(),
+        }
+    }
+}

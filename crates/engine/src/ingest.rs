@@ -1,0 +1,181 @@
+//! From API objects to the engine's own model: the only place that reads API types.
+
+use outrank_api::pod_resources::{
+    incoming_requests, is_scalar_resource_name, scheduler_resources, score_requests,
+};
+use outrank_api::quantity::Quantity;
+use outrank_api::types::{Container, Node, Pod, PodSpec, Taint};
+
+use crate::cluster::{Cluster, HostPort, NodeObject, PodUsage};
+use crate::ids::{ResourceId, Symbol, Symbols};
+use crate::node_match::{PreferredNodes, RequiredNodes};
+use crate::plugins::image_locality::with_tag;
+use crate::plugins::node_affinity::listed_nodes;
+use crate::plugins::node_ports::NodePorts;
+use crate::pod_class::PodClass;
+use crate::profile::Profile;
+
+/// Compiles a node.
+pub(crate) fn compile_node(node: &Node, cluster: &mut Cluster) -> NodeObject {
+    let allocatable = &node.status.allocatable;
+    let symbols = &mut cluster.symbols;
+    let mut labels: Vec<(Symbol, Symbol)> = node
+        .metadata
+        .labels
+        .iter()
+        .map(|(key, value)| (symbols.intern(key), symbols.intern(value)))
+        .collect();
+    labels.sort_unstable();
+    let images = node.status.images.iter();
+    let named = images.flat_map(|image| image.names.iter().map(|name| (name, image.size_bytes)));
+    let images = named
+        .map(|(name, size)| (symbols.intern(name), size))
+        .collect();
+    let taints = node.spec.taints.iter().map(|taint| Taint {
+        time_added: None,
+        ..taint.clone()
+    });
+    NodeObject {
+        name: symbols.intern(&node.metadata.name),
+        labels: labels.into(),
+        taints: taints.collect(),
+        unschedulable: node.spec.unschedulable,
+        images,
+        allowed_pods: allocatable.get("pods").map_or(0, Quantity::value),
+        allocatable: allocatable
+            .iter()
+            .filter_map(|(name, amount)| resource_amount(name, amount, cluster))
+            .collect(),
+    }
+}
+
+/// Compiles what a pod takes of its node. For pods that run it counts what the kubelet
+/// has granted, where that differs from the spec.
+pub(crate) fn compile_usage(pod: &Pod, cluster: &mut Cluster) -> PodUsage {
+    let resources = scheduler_resources(pod);
+    let mut requests = vec![
+        (ResourceId::CPU_MILLI, resources.cpu_milli),
+        (ResourceId::MEMORY_BYTES, resources.memory_bytes),
+        (
+            ResourceId::EPHEMERAL_STORAGE_BYTES,
+            resources.ephemeral_storage_bytes,
+        ),
+    ];
+    for (name, amount) in &resources.scalar {
+        requests.push((cluster.resource(name), *amount));
+    }
+    PodUsage {
+        requests: above_zero(requests),
+        non_zero_cpu_milli: resources.non_zero_cpu_milli,
+        non_zero_memory_bytes: resources.non_zero_memory_bytes,
+        host_ports: host_ports(&pod.spec, &mut cluster.symbols),
+    }
+}
+
+/// Compiles a pod's class for the profile that places it.
+pub(crate) fn compile_class(
+    pod: &Pod,
+    profile: usize,
+    config: &Profile,
+    cluster: &mut Cluster,
+) -> PodClass {
+    let spec = &*pod.spec;
+    let incoming = incoming_requests(pod);
+    let mut requests = vec![
+        (ResourceId::CPU_MILLI, incoming.cpu_milli),
+        (ResourceId::MEMORY_BYTES, incoming.memory_bytes),
+        (
+            ResourceId::EPHEMERAL_STORAGE_BYTES,
+            incoming.ephemeral_storage_bytes,
+        ),
+    ];
+    for (name, amount) in &incoming.scalar {
+        requests.push((cluster.resource(name), *amount));
+    }
+    let usage = compile_usage(pod, cluster);
+    let affinity = spec
+        .affinity
+        .as_ref()
+        .and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|affinity| affinity.required.as_ref());
+    let preferred = affinity
+        .map(|affinity| affinity.preferred.as_slice())
+        .unwrap_or_default();
+    let symbols = &mut cluster.symbols;
+    PodClass {
+        profile,
+        requests: above_zero(requests),
+        fit_score_requests: score_requests(pod, &config.fit_resources, false).into(),
+        balanced_score_requests: score_requests(pod, &config.balanced_resources, true).into(),
+        host_ports: usage.host_ports.clone(),
+        usage,
+        node_name: (!spec.node_name.is_empty()).then(|| symbols.intern(&spec.node_name)),
+        required_nodes: RequiredNodes::compile(&spec.node_selector, required, symbols),
+        listed_nodes: required
+            .and_then(|required| listed_nodes(&required.node_selector_terms, symbols)),
+        preferred_nodes: (!preferred.is_empty())
+            .then(|| PreferredNodes::compile(preferred, symbols)),
+        tolerations: spec.tolerations.clone().into(),
+        images: images(spec, symbols),
+        container_count: (spec.init_containers.len() + spec.containers.len()) as i64,
+        has_resource_claims: !spec.resource_claims.is_empty(),
+    }
+}
+
+fn above_zero(requests: Vec<(ResourceId, i64)>) -> Box<[(ResourceId, i64)]> {
+    requests
+        .into_iter()
+        .filter(|(_, amount)| *amount > 0)
+        .collect()
+}
+
+fn resource_amount(
+    name: &str,
+    amount: &Quantity,
+    cluster: &mut Cluster,
+) -> Option<(ResourceId, i64)> {
+    match name {
+        "cpu" => Some((ResourceId::CPU_MILLI, amount.milli_value())),
+        "memory" | "ephemeral-storage" => Some((cluster.resource(name), amount.value())),
+        _ if is_scalar_resource_name(name) => Some((cluster.resource(name), amount.value())),
+        _ => None,
+    }
+}
+
+fn host_ports(spec: &PodSpec, symbols: &mut Symbols) -> Box<[HostPort]> {
+    let sidecars = spec
+        .init_containers
+        .iter()
+        .filter(|container| container.is_sidecar());
+    let ports = sidecars
+        .chain(&spec.containers)
+        .flat_map(|container: &Container| &container.ports);
+    let mut host_ports: Vec<HostPort> = ports
+        .filter(|port| port.host_port > 0)
+        .map(|port| HostPort {
+            ip: symbols.intern(or(&port.host_ip, NodePorts::ALL_ADDRESSES)),
+            protocol: symbols.intern(or(&port.protocol, "TCP")),
+            port: port.host_port,
+        })
+        .collect();
+    host_ports.sort_unstable();
+    host_ports.dedup();
+    host_ports.into()
+}
+
+fn or<'t>(text: &'t str, default: &'t str) -> &'t str {
+    if text.is_empty() { default } else { text }
+}
+
+fn images(spec: &PodSpec, symbols: &mut Symbols) -> Box<[Symbol]> {
+    let containers = spec.init_containers.iter().chain(&spec.containers);
+    let containers = containers.map(|container| container.image.as_str());
+    let volumes = spec
+        .volumes
+        .iter()
+        .filter_map(|volume| volume.image.as_ref());
+    let references = containers.chain(volumes.map(|image| image.reference.as_str()));
+    references
+        .map(|reference| symbols.intern(&with_tag(reference)))
+        .collect()
+}

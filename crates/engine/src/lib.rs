@@ -1,0 +1,50 @@
+//! Pure scheduling decisions: which pod goes to which node, or why to none.
+//!
+//! The engine is a synchronous state machine. [`Event`]s go in (nodes and pods that are
+//! new, changed or gone), [`Engine::next`] decides one pod and says what came of it. It
+//! reads no clock, file, socket, random source or environment variable; time and seeds
+//! are arguments, so the same calls always give the same decisions. Decisions are those
+//! of kube-scheduler 1.36.
+//!
+//! ```
+//! use outrank_api::types::{Node, Pod};
+//! use outrank_engine::{Engine, EngineConfig, Event, Outcome};
+//!
+//! let mut node = Node::default();
+//! node.metadata.name = "node-1".into();
+//! node.status.allocatable.insert("cpu".into(), "4".parse().unwrap());
+//! node.status.allocatable.insert("memory".into(), "8Gi".parse().unwrap());
+//! node.status.allocatable.insert("pods".into(), "110".parse().unwrap());
+//! let mut pod = Pod::default();
+//! pod.metadata.namespace = "default".into();
+//! pod.metadata.name = "web".into();
+//!
+//! let mut engine = Engine::new(&EngineConfig::default()).unwrap();
+//! engine.handle(Event::NodeChanged(node), 0);
+//! engine.handle(Event::PodChanged(pod), 0);
+//! let decision = engine.next(0).unwrap();
+//! let Outcome::Scheduled { node, .. } = decision.outcome else { panic!("not placed") };
+//! assert_eq!(engine.cluster().name(node), "node-1");
+//! ```
+//!
+//! Where to start reading: [`framework`] says what a plugin is, [`plugins`] has one file
+//! each, [`evaluation`] is a decision by definition (every node, from scratch),
+//! [`verdicts`] the same decision kept up to date, [`engine`] ties them together.
+
+pub mod cluster;
+pub mod diagnosis;
+pub mod engine;
+pub mod evaluation;
+pub mod framework;
+pub mod ids;
+mod ingest;
+pub mod node_match;
+pub mod plugins;
+pub mod pod_class;
+pub mod profile;
+mod queue;
+mod tie_order;
+mod verdicts;
+
+pub use engine::{Decision, Engine, EngineConfig, Event, Outcome, PodState};
+pub use queue::{Backoff, TimeNanos};

@@ -1,0 +1,12 @@
+//! The plugins of the default profile, one a file, with kube-scheduler's names.
+
+pub mod dynamic_resources;
+pub mod image_locality;
+pub mod node_affinity;
+pub mod node_name;
+pub mod node_ports;
+pub mod node_resources_balanced_allocation;
+pub mod node_resources_fit;
+pub mod node_unschedulable;
+pub mod scheduling_gates;
+pub mod taint_toleration;

@@ -1,0 +1,241 @@
+//! Profiles: which plugins decide, in which order, with which weights and arguments.
+//!
+//! [`ProfileConfig`] is plain data; its default is kube-scheduler's default profile
+//! (`apis/config/v1/default_plugins.go`, Kubernetes 1.36). [`Profile`] is the same with
+//! plugins built and resources interned.
+
+use std::sync::Arc;
+
+use outrank_api::types::NodeAffinity as NodeAffinitySpec;
+
+use crate::cluster::Cluster;
+use crate::framework::{FilterPlugin, ScorePlugin, Stages};
+use crate::plugins::dynamic_resources::DynamicResources;
+use crate::plugins::image_locality::ImageLocality;
+use crate::plugins::node_affinity::NodeAffinity;
+use crate::plugins::node_name::NodeName;
+use crate::plugins::node_ports::NodePorts;
+use crate::plugins::node_resources_balanced_allocation::NodeResourcesBalancedAllocation;
+use crate::plugins::node_resources_fit::NodeResourcesFit;
+use crate::plugins::node_unschedulable::NodeUnschedulable;
+use crate::plugins::scheduling_gates::SchedulingGates;
+use crate::plugins::taint_toleration::TaintToleration;
+
+/// The scheduler name of the default profile, and of pods that name none.
+pub const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
+
+/// A profile as configured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProfileConfig {
+    /// Pods with this `spec.schedulerName` are placed by this profile.
+    pub scheduler_name: String,
+    /// Plugins of the PreEnqueue stage.
+    pub pre_enqueue: Vec<String>,
+    /// Plugins of the Filter stage (and PreFilter), in order.
+    pub filter: Vec<String>,
+    /// Plugins of the Score stage (and PreScore), with weights from 1 on.
+    pub score: Vec<(String, i64)>,
+    /// Arguments of NodeAffinity.
+    pub added_affinity: Option<NodeAffinitySpec>,
+    /// Arguments of NodeResourcesFit.
+    pub node_resources_fit: NodeResourcesFitArgs,
+    /// Resources of NodeResourcesBalancedAllocation; their weights do not matter.
+    pub balanced_allocation_resources: Vec<String>,
+}
+
+impl Default for ProfileConfig {
+    fn default() -> Self {
+        let filter = [
+            NodeUnschedulable::NAME,
+            NodeName::NAME,
+            TaintToleration::NAME,
+            NodeAffinity::NAME,
+            NodePorts::NAME,
+            NodeResourcesFit::NAME,
+            DynamicResources::NAME,
+        ];
+        let score = [
+            (TaintToleration::NAME, 3),
+            (NodeAffinity::NAME, 2),
+            (NodeResourcesFit::NAME, 1),
+            (DynamicResources::NAME, 2),
+            (NodeResourcesBalancedAllocation::NAME, 1),
+            (ImageLocality::NAME, 1),
+        ];
+        Self {
+            scheduler_name: DEFAULT_SCHEDULER_NAME.into(),
+            pre_enqueue: vec![SchedulingGates::NAME.into()],
+            filter: filter.map(String::from).into(),
+            score: score.map(|(name, weight)| (name.to_owned(), weight)).into(),
+            added_affinity: None,
+            node_resources_fit: NodeResourcesFitArgs::default(),
+            balanced_allocation_resources: vec!["cpu".into(), "memory".into()],
+        }
+    }
+}
+
+/// Arguments of NodeResourcesFit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeResourcesFitArgs {
+    /// Extended resources that the filter ignores.
+    pub ignored_resources: Vec<String>,
+    /// Groups (the part before the slash) of extended resources that the filter ignores.
+    pub ignored_resource_groups: Vec<String>,
+    /// How nodes are scored.
+    pub scoring_strategy: ScoringStrategy,
+}
+
+impl Default for NodeResourcesFitArgs {
+    fn default() -> Self {
+        Self {
+            ignored_resources: Vec::new(),
+            ignored_resource_groups: Vec::new(),
+            scoring_strategy: ScoringStrategy::LeastAllocated(default_resources()),
+        }
+    }
+}
+
+/// CPU and memory with weight 1, the resources that strategies score by default.
+pub fn default_resources() -> Vec<ResourceSpec> {
+    ["cpu", "memory"]
+        .map(|name| ResourceSpec {
+            name: name.into(),
+            weight: 1,
+        })
+        .into()
+}
+
+/// How NodeResourcesFit scores nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScoringStrategy {
+    /// The emptier the better.
+    LeastAllocated(Vec<ResourceSpec>),
+    /// The fuller the better.
+    MostAllocated(Vec<ResourceSpec>),
+    /// By a broken line over utilization; points by increasing utilization.
+    RequestedToCapacityRatio(Vec<ResourceSpec>, Vec<UtilizationShapePoint>),
+}
+
+impl ScoringStrategy {
+    /// The resources that count.
+    pub fn resources(&self) -> &[ResourceSpec] {
+        match self {
+            Self::LeastAllocated(resources)
+            | Self::MostAllocated(resources)
+            | Self::RequestedToCapacityRatio(resources, _) => resources,
+        }
+    }
+}
+
+/// A resource and its weight in a score.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceSpec {
+    /// Resource name.
+    pub name: String,
+    /// Weight, 1 to 100.
+    pub weight: i64,
+}
+
+/// A point of the broken line of RequestedToCapacityRatio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UtilizationShapePoint {
+    /// Utilization in percent, 0 to 100.
+    pub utilization: i64,
+    /// Score, 0 to 10.
+    pub score: i64,
+}
+
+/// A profile ready to decide.
+pub struct Profile {
+    /// Pods with this `spec.schedulerName` are placed by this profile.
+    pub scheduler_name: String,
+    /// Whether SchedulingGates keeps gated pods out of the queue.
+    pub holds_gated_pods: bool,
+    /// Names of the resources that NodeResourcesFit scores, in order.
+    pub fit_resources: Vec<String>,
+    /// Names of the resources that NodeResourcesBalancedAllocation scores, in order.
+    pub balanced_resources: Vec<String>,
+    filters: Vec<Arc<dyn FilterPlugin>>,
+    scores: Vec<(Arc<dyn ScorePlugin>, i64)>,
+}
+
+impl Profile {
+    /// Builds the plugins of a configured profile.
+    ///
+    /// # Errors
+    /// Names a plugin that does not exist, has no such stage, or has bad arguments.
+    pub fn new(config: &ProfileConfig, cluster: &mut Cluster) -> Result<Self, String> {
+        let mut filters = Vec::new();
+        for name in &config.filter {
+            let filter = build(name, config, cluster)?.filter;
+            filters.push(filter.ok_or_else(|| format!("plugin {name:?} does not filter"))?);
+        }
+        let mut scores = Vec::new();
+        for (name, weight) in &config.score {
+            let score = build(name, config, cluster)?.score;
+            let score = score.ok_or_else(|| format!("plugin {name:?} does not score"))?;
+            scores.push((score, *weight));
+        }
+        let strategy = &config.node_resources_fit.scoring_strategy;
+        let fit_resources = strategy
+            .resources()
+            .iter()
+            .map(|spec| spec.name.clone())
+            .collect();
+        Ok(Self {
+            scheduler_name: config.scheduler_name.clone(),
+            holds_gated_pods: config
+                .pre_enqueue
+                .iter()
+                .any(|name| name == SchedulingGates::NAME),
+            fit_resources,
+            balanced_resources: config.balanced_allocation_resources.clone(),
+            filters,
+            scores,
+        })
+    }
+
+    /// The Filter plugins in order.
+    pub fn filters(&self) -> impl Iterator<Item = &dyn FilterPlugin> {
+        self.filters.iter().map(AsRef::as_ref)
+    }
+
+    /// The Filter plugin at a position of [`Profile::filters`].
+    pub(crate) fn filter_at(&self, order: usize) -> &dyn FilterPlugin {
+        self.filters[order].as_ref()
+    }
+
+    /// The Score plugins in order, with their weights.
+    pub fn scores(&self) -> impl Iterator<Item = (&dyn ScorePlugin, i64)> {
+        self.scores
+            .iter()
+            .map(|(plugin, weight)| (plugin.as_ref(), *weight))
+    }
+
+    /// The Score plugin at a position of [`Profile::scores`], and its weight.
+    pub(crate) fn score_at(&self, order: usize) -> (&dyn ScorePlugin, i64) {
+        let (plugin, weight) = &self.scores[order];
+        (plugin.as_ref(), *weight)
+    }
+}
+
+fn build(name: &str, config: &ProfileConfig, cluster: &mut Cluster) -> Result<Stages, String> {
+    let fit = &config.node_resources_fit;
+    Ok(match name {
+        NodeUnschedulable::NAME => Stages::filter(NodeUnschedulable::new()),
+        NodeName::NAME => Stages::filter(NodeName),
+        TaintToleration::NAME => Stages::filter_and_score(TaintToleration),
+        NodeAffinity::NAME => {
+            let added = config.added_affinity.as_ref();
+            Stages::filter_and_score(NodeAffinity::new(added, &mut cluster.symbols)?)
+        }
+        NodePorts::NAME => Stages::filter(NodePorts::new(&mut cluster.symbols)),
+        NodeResourcesFit::NAME => Stages::filter_and_score(NodeResourcesFit::new(fit, cluster)),
+        DynamicResources::NAME => Stages::filter_and_score(DynamicResources),
+        NodeResourcesBalancedAllocation::NAME => Stages::score(
+            NodeResourcesBalancedAllocation::new(&config.balanced_allocation_resources, cluster),
+        ),
+        ImageLocality::NAME => Stages::score(ImageLocality),
+        _ => return Err(format!("plugin {name:?} does not exist")),
+    })
+}

@@ -1,0 +1,536 @@
+//! What a class of pods is known to get from every node, kept up to date: the fast path.
+//!
+//! The first pod of a class looks at every node. What it learns is kept here: each node's
+//! verdict, and for the feasible ones a score. The next pod of the class looks again only
+//! at the nodes that changed, and takes the best node from the top of a heap, so it costs
+//! O(changed nodes × log nodes) instead of O(nodes).
+//!
+//! Normalized scores are the difficulty: they depend on the highest raw score among *all*
+//! feasible nodes. But nodes with equal raw scores always get equal normalized ones. So
+//! feasible nodes are kept in groups by their raw scores of the normalizing plugins (there
+//! are few: how many taints are disliked, which preferences are met), each group a heap
+//! by the sum of the other scores. The best node is the best of the groups' tops.
+//!
+//! The answer is exactly that of [`crate::evaluation`]; property tests hold the two
+//! against each other.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::cluster::{Change, Cluster};
+use crate::diagnosis::Diagnosis;
+use crate::evaluation::listed_nodes;
+use crate::framework::{DependsOn, Normalize, Refusal, ScorePlugin};
+use crate::ids::{Interner, NodeId};
+use crate::plugins::node_affinity::NodeAffinity;
+use crate::pod_class::PodClass;
+use crate::profile::Profile;
+use crate::tie_order::TieOrder;
+
+/// A place that no node has.
+const NOWHERE: u32 = u32::MAX;
+
+/// See the module.
+pub(crate) struct Verdicts {
+    plan: Plan,
+    /// Rows by node; a node's slot is its row, or its place in `listed`.
+    listed: Option<Vec<NodeId>>,
+    slots: Vec<Slot>,
+    refusals: Interner<OrderedRefusal>,
+    refused_counts: Vec<usize>,
+    groups: Vec<Group>,
+    group_index: FxHashMap<Box<[i64]>, u32>,
+    feasible_count: usize,
+    read: u64,
+    epochs: u64,
+    tie_epoch: u64,
+    diagnosis: Option<Arc<Diagnosis>>,
+}
+
+/// What is known of one node.
+#[derive(Clone, Copy)]
+struct Slot {
+    /// The first static refusal (by plugins that look at the node object only), or NOWHERE.
+    static_refusal: u32,
+    /// The refusal that counts, or NOWHERE if the node is feasible or not there.
+    refusal: u32,
+    /// The group of the node's raw scores.
+    group: u32,
+    /// The place in the group's heap, or NOWHERE if the node is not feasible.
+    heap_place: u32,
+    /// The weighted sum of static scores that are not normalized.
+    static_score: i64,
+}
+
+const EMPTY_SLOT: Slot = Slot {
+    static_refusal: NOWHERE,
+    refusal: NOWHERE,
+    group: 0,
+    heap_place: NOWHERE,
+    static_score: 0,
+};
+
+/// A refusal and the position of its plugin among the filters.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct OrderedRefusal {
+    refusal: Refusal,
+    order: usize,
+}
+
+/// Feasible nodes with equal raw scores of the normalizing plugins.
+struct Group {
+    raw: Box<[i64]>,
+    heap: Vec<Entry>,
+}
+
+/// A node in a heap.
+#[derive(Clone, Copy)]
+struct Entry {
+    score: i64,
+    rank: u32,
+    slot: u32,
+}
+
+impl Entry {
+    fn is_before(&self, other: &Self) -> bool {
+        (self.score, std::cmp::Reverse(self.rank)) > (other.score, std::cmp::Reverse(other.rank))
+    }
+}
+
+/// The best node for a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Best {
+    pub(crate) node: NodeId,
+    pub(crate) total_score: i64,
+}
+
+/// The plugins that matter to a class, by what they depend on: positions in the profile.
+#[derive(Default)]
+struct Plan {
+    static_filters: Vec<usize>,
+    usage_filters: Vec<usize>,
+    /// Not normalized.
+    static_scores: Vec<usize>,
+    usage_scores: Vec<usize>,
+    normalized: Vec<usize>,
+    /// Whether raw scores that get normalized change with the use of a node.
+    groups_by_usage: bool,
+    /// What every node gets if the profile scores nothing.
+    base_score: i64,
+    /// What PreScore finds wrong with the pods of the class.
+    error: Option<String>,
+}
+
+impl Plan {
+    fn new(profile: &Profile, class: &PodClass) -> Self {
+        let mut plan = Self {
+            base_score: i64::from(profile.scores().next().is_none()),
+            ..Self::default()
+        };
+        for (order, filter) in profile.filters().enumerate() {
+            match filter.depends_on() {
+                _ if !filter.applies(class) => {}
+                DependsOn::NodeObject => plan.static_filters.push(order),
+                DependsOn::NodeUsage => plan.usage_filters.push(order),
+            }
+        }
+        for (order, (score, _)) in profile.scores().enumerate() {
+            match score.pre_score(class) {
+                Ok(true) => plan.add_score(order, score),
+                Ok(false) => {}
+                Err(error) => {
+                    let name = score.name();
+                    plan.error = Some(format!("running PreScore plugin \"{name}\": {error}"));
+                    break;
+                }
+            }
+        }
+        plan
+    }
+
+    fn add_score(&mut self, order: usize, score: &dyn ScorePlugin) {
+        match (score.normalize(), score.depends_on()) {
+            (Normalize::None, DependsOn::NodeObject) => self.static_scores.push(order),
+            (Normalize::None, DependsOn::NodeUsage) => self.usage_scores.push(order),
+            (_, depends_on) => {
+                self.normalized.push(order);
+                self.groups_by_usage |= depends_on == DependsOn::NodeUsage;
+            }
+        }
+    }
+}
+
+/// What the evaluation of a node reads.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'c> {
+    pub(crate) profile: &'c Profile,
+    pub(crate) class: &'c PodClass,
+    pub(crate) cluster: &'c Cluster,
+    pub(crate) ties: &'c TieOrder,
+}
+
+impl Context<'_> {
+    fn refuses(&self, order: usize, node: NodeId) -> Option<OrderedRefusal> {
+        let filter = self.profile.filter_at(order);
+        let refusal = filter.filter_node(self.class, self.cluster, node).err()?;
+        Some(OrderedRefusal { refusal, order })
+    }
+
+    fn weighted_score(&self, order: usize, node: NodeId) -> i64 {
+        let (plugin, weight) = self.profile.score_at(order);
+        plugin.score_node(self.class, self.cluster, node) * weight
+    }
+
+    fn epochs(&self) -> u64 {
+        let scores = self.profile.scores();
+        scores
+            .map(|(plugin, _)| plugin.epoch(self.class, self.cluster))
+            .sum()
+    }
+}
+
+impl Verdicts {
+    /// Evaluates every node for the class.
+    pub(crate) fn new(context: Context<'_>) -> Self {
+        let mut verdicts = Self {
+            plan: Plan::new(context.profile, context.class),
+            listed: None,
+            slots: Vec::new(),
+            refusals: Interner::default(),
+            refused_counts: Vec::new(),
+            groups: Vec::new(),
+            group_index: FxHashMap::default(),
+            feasible_count: 0,
+            read: 0,
+            epochs: 0,
+            tie_epoch: 0,
+            diagnosis: None,
+        };
+        verdicts.rebuild(context);
+        verdicts
+    }
+
+    /// How many nodes may take a pod of the class.
+    pub(crate) fn feasible_count(&self) -> usize {
+        self.feasible_count
+    }
+
+    /// What PreScore finds wrong with the pods of the class.
+    pub(crate) fn error(&self) -> Option<&str> {
+        self.plan.error.as_deref()
+    }
+
+    /// How many rows are kept.
+    pub(crate) fn slot_count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Looks again at what changed since the last call.
+    pub(crate) fn refresh(&mut self, context: Context<'_>) {
+        let end = context.cluster.log().end();
+        let moved = self.epochs != context.epochs() || self.tie_epoch != context.ties.epoch();
+        if self.read == end && !moved {
+            return;
+        }
+        let changes = context.cluster.log().since(self.read);
+        let Some(changes) = changes.filter(|_| !moved) else {
+            return self.rebuild(context);
+        };
+        self.read = end;
+        self.diagnosis = None;
+        for (node, change) in changes {
+            match (change, &self.listed) {
+                (Change::Usage, None) => self.look_again(context, node.0, node),
+                (Change::Usage, Some(_)) => {
+                    if let Some(slot) = self.slot(node) {
+                        self.look_again(context, slot, node);
+                    }
+                }
+                (Change::Object, None) => {
+                    self.slots.resize(context.cluster.row_count(), EMPTY_SLOT);
+                    self.look_afresh(context, node.0, node);
+                }
+                (Change::Object, Some(_)) => return self.rebuild(context),
+            }
+        }
+    }
+
+    /// The best node for a pod of the class. O(groups).
+    pub(crate) fn best(&self, profile: &Profile) -> Option<Best> {
+        let filled = || self.groups.iter().filter(|group| !group.heap.is_empty());
+        let maxima: Vec<i64> = (0..self.plan.normalized.len())
+            .map(|column| filled().map(|group| group.raw[column]).max().unwrap_or(0))
+            .collect();
+        let total = |group: &Group| {
+            let mut entry = group.heap[0];
+            let columns = self.plan.normalized.iter().zip(&group.raw).zip(&maxima);
+            for ((&order, &raw), &maximum) in columns {
+                let (plugin, weight) = profile.score_at(order);
+                entry.score += plugin.normalize().apply(raw, maximum) * weight;
+            }
+            entry
+        };
+        let best = filled().map(total).reduce(
+            |best, entry| {
+                if entry.is_before(&best) { entry } else { best }
+            },
+        )?;
+        Some(Best {
+            node: self.node(best.slot),
+            total_score: best.score,
+        })
+    }
+
+    /// Why no node may take a pod of the class, counted. O(distinct refusals), kept until
+    /// something changes.
+    pub(crate) fn diagnosis(&mut self, cluster: &Cluster) -> Arc<Diagnosis> {
+        if let Some(diagnosis) = &self.diagnosis {
+            return Arc::clone(diagnosis);
+        }
+        let counted = self.refusals.iter().zip(&self.refused_counts);
+        let refusals = counted.filter(|(_, count)| **count > 0);
+        let looked_at: usize = self.feasible_count + self.refused_counts.iter().sum::<usize>();
+        let unlisted = self.listed.is_some();
+        let diagnosis = Arc::new(Diagnosis {
+            node_count: cluster.node_count(),
+            pre_filter: None,
+            refusals: refusals
+                .map(|(known, count)| (known.refusal.clone(), *count))
+                .collect(),
+            unlisted: unlisted
+                .then(|| (cluster.node_count() - looked_at, vec![NodeAffinity::NAME])),
+        });
+        self.diagnosis = Some(Arc::clone(&diagnosis));
+        diagnosis
+    }
+
+    /// Lets a node count as refused, for one decision. [`Verdicts::restore`] ends that.
+    pub(crate) fn overrule(&mut self, node: NodeId, refusal: Refusal) {
+        let Some(slot) = self.slot(node) else { return };
+        self.diagnosis = None;
+        self.withdraw(slot);
+        let number = self.refusal_number(OrderedRefusal { refusal, order: 0 });
+        self.slots[slot as usize].refusal = number;
+        self.refused_counts[number as usize] += 1;
+    }
+
+    /// Looks again at a node that was overruled.
+    pub(crate) fn restore(&mut self, context: Context<'_>, node: NodeId) {
+        let Some(slot) = self.slot(node) else { return };
+        self.diagnosis = None;
+        self.look_again(context, slot, node);
+    }
+
+    fn slot(&self, node: NodeId) -> Option<u32> {
+        match &self.listed {
+            None => Some(node.0),
+            Some(nodes) => nodes.binary_search(&node).ok().map(|slot| slot as u32),
+        }
+    }
+
+    fn rebuild(&mut self, context: Context<'_>) {
+        let cluster = context.cluster;
+        self.listed = listed_nodes(context.profile, context.class).map(|names| {
+            let mut nodes: Vec<NodeId> = names
+                .iter()
+                .filter_map(|name| cluster.node_named(*name))
+                .collect();
+            nodes.sort_unstable();
+            nodes
+        });
+        let slots = self.listed.as_ref().map_or(cluster.row_count(), Vec::len);
+        self.slots.clear();
+        self.slots.resize(slots, EMPTY_SLOT);
+        self.refusals.clear();
+        self.refused_counts.clear();
+        self.groups.clear();
+        self.group_index.clear();
+        self.feasible_count = 0;
+        self.read = cluster.log().end();
+        self.epochs = context.epochs();
+        self.tie_epoch = context.ties.epoch();
+        self.diagnosis = None;
+        for slot in 0..slots as u32 {
+            self.look_afresh(context, slot, self.node(slot));
+        }
+    }
+
+    fn node(&self, slot: u32) -> NodeId {
+        self.listed
+            .as_ref()
+            .map_or(NodeId(slot), |nodes| nodes[slot as usize])
+    }
+
+    /// Evaluates all of a node: its object is new, has changed or is gone.
+    fn look_afresh(&mut self, context: Context<'_>, slot: u32, node: NodeId) {
+        self.withdraw(slot);
+        if !context.cluster.is_present(node) {
+            return;
+        }
+        let mut filters = self.plan.static_filters.iter();
+        let refusal = filters.find_map(|&order| context.refuses(order, node));
+        let static_refusal = refusal.map_or(NOWHERE, |refusal| self.refusal_number(refusal));
+        self.slots[slot as usize].static_refusal = static_refusal;
+        // Scores of refused nodes are never asked for.
+        if static_refusal == NOWHERE {
+            let scores = self.plan.static_scores.iter();
+            let scores = scores.map(|&order| context.weighted_score(order, node));
+            self.slots[slot as usize].static_score = self.plan.base_score + scores.sum::<i64>();
+            self.slots[slot as usize].group = self.group_of(context, node);
+        }
+        self.judge(context, slot, node);
+    }
+
+    /// Evaluates what depends on the use of a node.
+    fn look_again(&mut self, context: Context<'_>, slot: u32, node: NodeId) {
+        if self.plan.groups_by_usage {
+            return self.look_afresh(context, slot, node);
+        }
+        if context.cluster.is_present(node) {
+            self.judge(context, slot, node);
+        }
+    }
+
+    fn judge(&mut self, context: Context<'_>, slot: u32, node: NodeId) {
+        match self.first_refusal(context, slot, node) {
+            NOWHERE => {
+                let scores = self.plan.usage_scores.iter();
+                let scores = scores.map(|&order| context.weighted_score(order, node));
+                let score = self.slots[slot as usize].static_score + scores.sum::<i64>();
+                self.offer(Entry {
+                    score,
+                    rank: context.ties.rank(node),
+                    slot,
+                });
+            }
+            refusal => {
+                self.withdraw(slot);
+                self.slots[slot as usize].refusal = refusal;
+                self.refused_counts[refusal as usize] += 1;
+            }
+        }
+    }
+
+    /// The refusal by the plugin that comes first in the profile, or NOWHERE.
+    fn first_refusal(&mut self, context: Context<'_>, slot: u32, node: NodeId) -> u32 {
+        let by_object = self.slots[slot as usize].static_refusal;
+        let before = match by_object {
+            NOWHERE => usize::MAX,
+            refusal => self.refusals[refusal as usize].order,
+        };
+        let mut filters = self
+            .plan
+            .usage_filters
+            .iter()
+            .take_while(|order| **order < before);
+        match filters.find_map(|&order| context.refuses(order, node)) {
+            Some(refusal) => self.refusal_number(refusal),
+            None => by_object,
+        }
+    }
+
+    fn refusal_number(&mut self, refusal: OrderedRefusal) -> u32 {
+        let (number, is_new) = self.refusals.insert_full(refusal);
+        if is_new {
+            self.refused_counts.push(0);
+        }
+        number as u32
+    }
+
+    fn group_of(&mut self, context: Context<'_>, node: NodeId) -> u32 {
+        let raw: Box<[i64]> = self
+            .plan
+            .normalized
+            .iter()
+            .map(|&order| {
+                let (plugin, _) = context.profile.score_at(order);
+                plugin.score_node(context.class, context.cluster, node)
+            })
+            .collect();
+        if let Some(&group) = self.group_index.get(&raw) {
+            return group;
+        }
+        let group = self.groups.len() as u32;
+        self.group_index.insert(raw.clone(), group);
+        self.groups.push(Group {
+            raw,
+            heap: Vec::new(),
+        });
+        group
+    }
+
+    /// Takes back what was known of a node: it counts neither as feasible nor as refused.
+    fn withdraw(&mut self, slot: u32) {
+        let known = &mut self.slots[slot as usize];
+        if known.refusal != NOWHERE {
+            self.refused_counts[known.refusal as usize] -= 1;
+            known.refusal = NOWHERE;
+        }
+        if known.heap_place == NOWHERE {
+            return;
+        }
+        let place = std::mem::replace(&mut known.heap_place, NOWHERE) as usize;
+        let heap = &mut self.groups[known.group as usize].heap;
+        self.feasible_count -= 1;
+        heap.swap_remove(place);
+        if let Some(moved) = heap.get(place).copied() {
+            settle(heap, &mut self.slots, place, moved);
+        }
+    }
+
+    /// Puts a feasible node into its group's heap, or moves it there to its new score.
+    fn offer(&mut self, entry: Entry) {
+        let known = &mut self.slots[entry.slot as usize];
+        if known.refusal != NOWHERE {
+            self.refused_counts[known.refusal as usize] -= 1;
+            known.refusal = NOWHERE;
+        }
+        let heap = &mut self.groups[known.group as usize].heap;
+        let place = match known.heap_place {
+            NOWHERE => {
+                heap.push(entry);
+                self.feasible_count += 1;
+                heap.len() - 1
+            }
+            place => place as usize,
+        };
+        settle(heap, &mut self.slots, place, entry);
+    }
+}
+
+/// Children of a heap entry. Four of them share a cache line.
+const ARITY: usize = 4;
+
+/// Writes an entry at `place` of a heap and moves it up or down to where it belongs.
+fn settle(heap: &mut [Entry], slots: &mut [Slot], mut place: usize, entry: Entry) {
+    while place > 0 {
+        let parent = (place - 1) / ARITY;
+        if !entry.is_before(&heap[parent]) {
+            break;
+        }
+        heap[place] = heap[parent];
+        slots[heap[place].slot as usize].heap_place = place as u32;
+        place = parent;
+    }
+    loop {
+        let children = ARITY * place + 1..heap.len().min(ARITY * place + 1 + ARITY);
+        let first = children.reduce(|first, child| {
+            if heap[child].is_before(&heap[first]) {
+                child
+            } else {
+                first
+            }
+        });
+        match first {
+            Some(child) if heap[child].is_before(&entry) => {
+                heap[place] = heap[child];
+                slots[heap[place].slot as usize].heap_place = place as u32;
+                place = child;
+            }
+            _ => break,
+        }
+    }
+    heap[place] = entry;
+    slots[entry.slot as usize].heap_place = place as u32;
+}

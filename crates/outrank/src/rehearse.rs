@@ -1,0 +1,291 @@
+//! `outrank rehearse`: who lands where, who waits and why.
+
+mod text;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use outrank_api::decode::{Ignored, Loaded, Object};
+use outrank_engine::EngineConfig;
+use outrank_rehearse::report::Report;
+use outrank_rehearse::trace::{Trace, TraceColumns, TraceOptions, read_trace};
+use outrank_rehearse::{RunOptions, Scenario, input, replay, run};
+use serde::Serialize;
+
+use crate::progress;
+
+/// Exit code when a condition of `--fail-on` holds.
+const FAILED_ON: u8 = 3;
+
+/// Say who lands where, who waits and why, before it happens
+///
+/// Reads a cluster and the workloads on it from manifests, `kubectl get ... -o yaml` dumps
+/// or a trace, and schedules every pod as kube-scheduler 1.36 would. Nothing is changed
+/// anywhere.
+///
+/// Workloads (Deployments, Jobs, ...) become pods as their controllers would make them.
+/// Pods that already run, or name their node, count as placed. Ties between nodes are
+/// broken by name, or by --seed.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  # A cluster in a file, with its workloads
+  outrank rehearse -f cluster.yaml
+
+  # A live cluster, and what a change would do to it
+  kubectl get nodes,pods,priorityclasses -A -o yaml | outrank rehearse -f - --apply new.yaml
+
+  # Every pod and where it goes, as JSON
+  outrank rehearse -f cluster/ -o json
+
+  # A trace: all tasks at once, or as they came and went
+  outrank rehearse --trace nodes.csv pods.csv
+  outrank rehearse --trace nodes.csv pods.csv --replay
+
+  # In a pipeline: fail if anything would wait
+  outrank rehearse -f cluster.yaml --apply new.yaml --fail-on pending
+
+Exit codes:
+  0  rehearsed
+  1  the input is wrong; nothing was scheduled
+  2  the command line is wrong
+  3  a condition of --fail-on holds")]
+pub(crate) struct Rehearse {
+    /// Files or directories with the cluster: YAML or JSON, also gzipped; - is standard input.
+    #[arg(short, long = "filename", value_name = "FILE|DIR|-")]
+    filename: Vec<String>,
+
+    /// Files or directories with a change on top: their objects are added, or replace those
+    /// of the same name.
+    #[arg(long, value_name = "FILE|DIR|-")]
+    apply: Vec<String>,
+
+    /// A trace instead of files: one CSV file of machines and one of tasks.
+    #[arg(long, num_args = 2, value_names = ["NODES.csv", "PODS.csv"])]
+    #[arg(conflicts_with_all = ["filename", "apply"])]
+    trace: Vec<PathBuf>,
+
+    /// Columns of the trace that are called otherwise, as KEY=COLUMN,...; keys are
+    /// nodes.name, nodes.cpu_milli, pods.num_gpu and so on.
+    #[arg(long, value_name = "KEY=COLUMN,...", requires = "trace")]
+    trace_columns: Option<TraceColumns>,
+
+    /// Let the tasks of the trace come and go as they did, under a virtual clock.
+    #[arg(long, requires = "trace")]
+    replay: bool,
+
+    /// A KubeSchedulerConfiguration file.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Shuffle nodes of equal score by this seed instead of taking the smallest name.
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+
+    /// Show only pods of this namespace.
+    #[arg(short, long)]
+    namespace: Option<String>,
+
+    /// Output format.
+    #[arg(short, long, value_enum)]
+    output: Option<Output>,
+
+    /// Exit with code 3 if this is the case; several are separated by commas.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "CONDITION")]
+    fail_on: Vec<FailOn>,
+}
+
+#[derive(Clone, Copy, ValueEnum, PartialEq, Eq)]
+enum Output {
+    /// Every pod in a line.
+    Wide,
+    /// All there is, as JSON.
+    Json,
+    /// All there is, as YAML.
+    Yaml,
+    /// Pods and their nodes only, for scripts; a pod that waits has the node "-".
+    Name,
+}
+
+#[derive(Clone, Copy, ValueEnum, PartialEq, Eq)]
+enum FailOn {
+    /// A pod waits.
+    Pending,
+    /// Admission refuses a pod, or the kubelet would.
+    Refused,
+    /// The input has warnings.
+    Warnings,
+}
+
+pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
+    let mut engine = match &arguments.config {
+        Some(path) => read_config(path)?,
+        None => EngineConfig::default(),
+    };
+    engine.tie_seed = arguments.seed;
+    if let [nodes, pods] = arguments.trace.as_slice() {
+        let columns = arguments.trace_columns.clone().unwrap_or_default();
+        let options = TraceOptions {
+            columns,
+            ..TraceOptions::default()
+        };
+        let trace = read_trace(nodes, pods, &options)?;
+        return rehearse_trace(arguments, &engine, trace);
+    }
+    if arguments.filename.is_empty() {
+        bail!("nothing to rehearse: give the cluster with -f FILE, or a trace with --trace");
+    }
+    let (cluster, cluster_warnings) = read_objects(&arguments.filename)?;
+    let (changes, change_warnings) = read_objects(&arguments.apply)?;
+    let scenario = Scenario::new(cluster, changes).map_err(anyhow::Error::msg)?;
+    let report = run_scenario(&scenario, engine)?;
+    finish(arguments, report, cluster_warnings + change_warnings)
+}
+
+fn rehearse_trace(arguments: &Rehearse, engine: &EngineConfig, trace: Trace) -> Result<ExitCode> {
+    if !arguments.replay {
+        let pods = trace.pods.into_iter().map(|task| task.pod).collect();
+        let scenario = Scenario::of_new_pods(trace.nodes, pods, &trace.priority_classes);
+        let scenario = scenario.map_err(anyhow::Error::msg)?;
+        return finish(arguments, run_scenario(&scenario, engine.clone())?, 0);
+    }
+    let bar = progress::bar("replaying");
+    let report = replay(&trace, engine, &mut |done, total| {
+        progress::advance(&bar, done, total)
+    });
+    bar.finish_and_clear();
+    let report = report.map_err(anyhow::Error::msg)?;
+    match arguments.output {
+        Some(Output::Json | Output::Yaml) => print_structured(arguments.output, &report)?,
+        _ => write_out(&text::replay(&report))?,
+    }
+    let failed = arguments.fail_on.contains(&FailOn::Pending) && report.pending > 0;
+    Ok(if failed {
+        ExitCode::from(FAILED_ON)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn run_scenario(scenario: &Scenario, engine: EngineConfig) -> Result<Report> {
+    let bar = progress::bar("scheduling");
+    let mut advance = |done, total| progress::advance(&bar, done, total);
+    let report = run(scenario, &RunOptions { engine }, &mut advance);
+    bar.finish_and_clear();
+    report.map_err(anyhow::Error::msg)
+}
+
+/// Reads objects; warnings go to standard error, and their number is returned.
+fn read_objects(names: &[String]) -> Result<(Vec<Object>, usize)> {
+    let paths = names.iter().map(Path::new);
+    let files = input::read_inputs(paths, &mut std::io::stdin().lock())?;
+    let inputs = files
+        .iter()
+        .map(|file| (file.name.as_str(), file.bytes.as_slice()));
+    let Loaded {
+        objects,
+        ignored,
+        warnings,
+        errors,
+    } = outrank_api::decode::load(inputs);
+    for warning in &warnings {
+        eprintln!("{warning}");
+    }
+    for ignored in &ignored {
+        let Ignored {
+            api_version,
+            kind,
+            count: number,
+            origin,
+            ..
+        } = ignored;
+        eprintln!("{origin}: ignored: {} {kind} ({api_version})", number);
+    }
+    for error in &errors {
+        eprintln!("{error}");
+    }
+    if !errors.is_empty() {
+        bail!(
+            "{} in the input; nothing was scheduled",
+            count(errors.len(), "error")
+        );
+    }
+    Ok((
+        objects.into_iter().map(|loaded| loaded.object).collect(),
+        warnings.len(),
+    ))
+}
+
+fn read_config(path: &Path) -> Result<EngineConfig> {
+    let name = path.display().to_string();
+    let files = input::read_inputs([path], &mut std::io::stdin().lock())?;
+    let mut documents = Vec::new();
+    for file in &files {
+        documents.extend(
+            outrank_api::document::values(&file.bytes)
+                .map_err(|error| anyhow::anyhow!("{}: {error}", file.name))?,
+        );
+    }
+    let [document] = documents.as_slice() else {
+        bail!("{name}: expected one document, found {}", documents.len());
+    };
+    outrank_config::read(document).map_err(|errors| {
+        let errors: Vec<String> = errors
+            .iter()
+            .map(|error| format!("{name}: {error}"))
+            .collect();
+        anyhow::anyhow!("{}", errors.join("\n"))
+    })
+}
+
+fn finish(arguments: &Rehearse, mut report: Report, warnings: usize) -> Result<ExitCode> {
+    let failed = arguments.fail_on.iter().any(|condition| match condition {
+        FailOn::Pending => report.summary.pending() > 0,
+        FailOn::Refused => report.summary.refused + report.kubelet_refusals.len() > 0,
+        FailOn::Warnings => warnings > 0,
+    });
+    if let Some(namespace) = &arguments.namespace {
+        report.placed.retain(|pod| pod.namespace == *namespace);
+        report.pending.retain(|pod| pod.namespace == *namespace);
+    }
+    match arguments.output {
+        Some(Output::Json | Output::Yaml) => print_structured(arguments.output, &report)?,
+        Some(Output::Name) => write_out(&text::names(&report))?,
+        Some(Output::Wide) => write_out(&text::wide(&report))?,
+        None => write_out(&text::summary(&report))?,
+    }
+    Ok(if failed {
+        ExitCode::from(FAILED_ON)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn print_structured(output: Option<Output>, report: &impl Serialize) -> Result<()> {
+    if output == Some(Output::Yaml) {
+        return write_out(&serde_saphyr::to_string(report)?);
+    }
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, report)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+fn write_out(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// `1 pod`, `2 pods`.
+fn count(number: usize, what: &str) -> String {
+    if number == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{number} {what}s")
+    }
+}

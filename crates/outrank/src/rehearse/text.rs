@@ -1,0 +1,330 @@
+//! The report for people.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use outrank_rehearse::replay::ReplayReport;
+use outrank_rehearse::report::{PendingPod, PendingState, Report, ResourceUse};
+
+use super::count;
+use crate::table::{align_right, amount, percent, table, text};
+
+/// How many pods of a group are named.
+const NAMED_PODS: usize = 3;
+
+/// Totals, use of resources, pods per node, and why pods wait.
+pub(super) fn summary(report: &Report) -> String {
+    let mut out = String::new();
+    totals(report, &mut out);
+    resources(&report.resources, &mut out);
+    nodes(report, &mut out);
+    pending(report, &mut out);
+    rest(report, &mut out);
+    out
+}
+
+/// The same, with every pod in a line instead of groups.
+pub(super) fn wide(report: &Report) -> String {
+    let mut out = String::new();
+    totals(report, &mut out);
+    resources(&report.resources, &mut out);
+    nodes(report, &mut out);
+    let mut pods = table(&[
+        "NAMESPACE",
+        "NAME",
+        "OWNER",
+        "PRIORITY",
+        "CLASS",
+        "NODE",
+        "SCORE",
+        "MESSAGE",
+    ]);
+    for pod in &report.placed {
+        let message = match pod.feasible_nodes {
+            1 => "the only node".to_owned(),
+            nodes => format!("best of {nodes} nodes"),
+        };
+        pods.add_row(vec![
+            pod.namespace.clone(),
+            pod.name.clone(),
+            or_dash(pod.owner.as_deref()),
+            pod.priority.to_string(),
+            or_dash(Some(&pod.priority_class_name)),
+            pod.node.clone(),
+            pod.score.to_string(),
+            message,
+        ]);
+    }
+    for pod in &report.pending {
+        pods.add_row(vec![
+            pod.namespace.clone(),
+            pod.name.clone(),
+            or_dash(pod.owner.as_deref()),
+            pod.priority.to_string(),
+            or_dash(Some(&pod.priority_class_name)),
+            "-".to_owned(),
+            "-".to_owned(),
+            pod.message.clone(),
+        ]);
+    }
+    if pods.row_count() > 0 {
+        let _ = writeln!(out, "\nPODS\n{}", text(&pods, "  "));
+    }
+    rest(report, &mut out);
+    out
+}
+
+/// Pods and their nodes, one a line.
+pub(super) fn names(report: &Report) -> String {
+    let mut out = String::new();
+    for pod in &report.placed {
+        let _ = writeln!(out, "{}/{} {}", pod.namespace, pod.name, pod.node);
+    }
+    for pod in &report.pending {
+        let _ = writeln!(out, "{}/{} -", pod.namespace, pod.name);
+    }
+    out
+}
+
+/// A replayed trace.
+pub(super) fn replay(report: &ReplayReport) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "{} came to {} in {}: {} placed, {} still waiting ({})",
+        count(report.pods, "pod"),
+        count(report.nodes, "node"),
+        duration(report.end_seconds),
+        report.placed,
+        report.pending,
+        count(report.decisions, "decision"),
+    );
+    let waits = report.pending_seconds;
+    let _ = writeln!(
+        out,
+        "Time to placement: half within {}, 90% within {}, 99% within {}, all within {}",
+        duration(waits.p50),
+        duration(waits.p90),
+        duration(waits.p99),
+        duration(waits.max),
+    );
+    let _ = writeln!(
+        out,
+        "Most pods waiting at one time: {}, after {}",
+        report.peak_pending,
+        duration(report.peak_pending_seconds),
+    );
+    if let Some(first) = report.utilization.first() {
+        let names: Vec<&String> = first.requested.keys().collect();
+        let mut header = vec!["FROM"];
+        header.extend(names.iter().map(|name| name.as_str()));
+        header.push("WAITING");
+        let mut rows = table(&header);
+        for span in &report.utilization {
+            let mut row = vec![duration(span.start_seconds)];
+            let shares = names
+                .iter()
+                .map(|name| span.requested.get(*name).unwrap_or(&0.0));
+            row.extend(shares.map(|share| format!("{:.1}%", share * 100.0)));
+            row.push(format!("{:.1}", span.pending));
+            rows.add_row(row);
+        }
+        align_right(&mut rows, 1);
+        let _ = writeln!(out, "\nREQUESTED OVER TIME\n{}", text(&rows, "  "));
+    }
+    if !report.reasons.is_empty() {
+        let _ = writeln!(out, "\nWAITING AT THE END");
+        let mut reasons: Vec<(&String, &usize)> = report.reasons.iter().collect();
+        reasons.sort_by_key(|(message, pods)| (std::cmp::Reverse(**pods), (*message).clone()));
+        for (message, pods) in reasons {
+            let _ = writeln!(out, "  {}: {message}", count(*pods, "pod"));
+        }
+    }
+    out
+}
+
+fn totals(report: &Report, out: &mut String) {
+    let summary = &report.summary;
+    let _ = write!(
+        out,
+        "{}: {} placed, {} waiting",
+        count(summary.nodes, "node"),
+        count(summary.placed, "pod"),
+        summary.pending()
+    );
+    let rest = [
+        (summary.gated, "held by scheduling gates"),
+        (summary.errors, "in error"),
+    ];
+    let rest = rest.into_iter().filter(|(pods, _)| *pods > 0);
+    let rest: Vec<String> = rest.map(|(pods, what)| format!("{pods} {what}")).collect();
+    if !rest.is_empty() {
+        let _ = write!(out, " ({})", rest.join(", "));
+    }
+    let others = [
+        (summary.running, "there before"),
+        (summary.refused, "refused by admission"),
+        (summary.other_schedulers, "left to other schedulers"),
+        (summary.finished, "finished"),
+        (report.deleted.len(), "deleted by their controllers"),
+    ];
+    for (pods, what) in others {
+        if pods > 0 {
+            let _ = write!(out, ", {pods} {what}");
+        }
+    }
+    out.push('\n');
+}
+
+fn resources(resources: &BTreeMap<String, ResourceUse>, out: &mut String) {
+    let mut rows = table(&["RESOURCE", "ALLOCATABLE", "BEFORE", "", "AFTER", ""]);
+    for (name, used) in resources {
+        rows.add_row(vec![
+            name.clone(),
+            amount(name, used.allocatable),
+            amount(name, used.before),
+            percent(used.before, used.allocatable),
+            amount(name, used.after),
+            percent(used.after, used.allocatable),
+        ]);
+    }
+    align_right(&mut rows, 1);
+    if !resources.is_empty() {
+        let _ = writeln!(out, "\nREQUESTED\n{}", text(&rows, "  "));
+    }
+}
+
+/// How many nodes are shown before the rest is summed up.
+const SHOWN_NODES: usize = 40;
+
+fn nodes(report: &Report, out: &mut String) {
+    let mut with_pods: Vec<_> = report.nodes.iter().filter(|node| node.placed > 0).collect();
+    if with_pods.is_empty() {
+        return;
+    }
+    let hidden = with_pods.len().saturating_sub(SHOWN_NODES);
+    with_pods.truncate(SHOWN_NODES);
+    let mut names: Vec<&String> = Vec::new();
+    for node in &with_pods {
+        names.extend(node.resources.keys().filter(|name| *name != "pods"));
+    }
+    names.sort_unstable();
+    names.dedup();
+    let mut header = vec!["NODE", "PLACED", "PODS"];
+    header.extend(names.iter().map(|name| name.as_str()));
+    let mut rows = table(&header);
+    for node in with_pods {
+        let share = |name: &str| {
+            let used = node.resources.get(name).copied().unwrap_or_default();
+            format!(
+                "{}/{}",
+                amount(name, used.after),
+                amount(name, used.allocatable)
+            )
+        };
+        let mut row = vec![node.name.clone(), node.placed.to_string(), share("pods")];
+        row.extend(names.iter().map(|name| share(name)));
+        rows.add_row(row);
+    }
+    align_right(&mut rows, 1);
+    let _ = writeln!(out, "\nPLACED PER NODE\n{}", text(&rows, "  "));
+    if hidden > 0 {
+        let _ = writeln!(
+            out,
+            "  ... and on {} (-o json shows all)",
+            count(hidden, "more node")
+        );
+    }
+}
+
+fn pending(report: &Report, out: &mut String) {
+    let mut groups: BTreeMap<(&str, &str), Vec<&PendingPod>> = BTreeMap::new();
+    for pod in &report.pending {
+        let state = match pod.state {
+            PendingState::Unschedulable => "",
+            PendingState::Gated => "gated: ",
+            PendingState::Error => "error: ",
+        };
+        groups.entry((state, &pod.message)).or_default().push(pod);
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, pods)| std::cmp::Reverse(pods.len()));
+    if !groups.is_empty() {
+        let _ = writeln!(out, "\nWAITING");
+    }
+    for ((state, message), pods) in groups {
+        let _ = writeln!(out, "  {}: {state}{message}", count(pods.len(), "pod"));
+        let mut names: Vec<String> = pods
+            .iter()
+            .take(NAMED_PODS)
+            .map(|pod| format!("{}/{}", pod.namespace, pod.name))
+            .collect();
+        if pods.len() > NAMED_PODS {
+            names.push(format!("{} more", pods.len() - NAMED_PODS));
+        }
+        let _ = writeln!(out, "    {}", names.join(", "));
+    }
+}
+
+fn rest(report: &Report, out: &mut String) {
+    if !report.refused.is_empty() {
+        let _ = writeln!(out, "\nREFUSED BY ADMISSION");
+        let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for refused in &report.refused {
+            groups
+                .entry(&refused.message)
+                .or_default()
+                .push(&refused.pod);
+        }
+        for (message, pods) in groups {
+            let _ = writeln!(out, "  {}: {message}", count(pods.len(), "pod"));
+            let _ = writeln!(out, "    {}", some(&pods));
+        }
+    }
+    if !report.kubelet_refusals.is_empty() {
+        let _ = writeln!(out, "\nTHE KUBELET WOULD REFUSE");
+        for refusal in &report.kubelet_refusals {
+            let (pod, node) = (&refusal.pod, &refusal.node);
+            let _ = writeln!(
+                out,
+                "  {pod} on {node}: {}: {}",
+                refusal.reason, refusal.message
+            );
+        }
+    }
+    if !report.other_schedulers.is_empty() {
+        let _ = writeln!(out, "\nLEFT TO OTHER SCHEDULERS");
+        for (scheduler, pods) in &report.other_schedulers {
+            let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
+            let _ = writeln!(out, "  {scheduler}: {}", some(&pods));
+        }
+    }
+}
+
+fn some(pods: &[&str]) -> String {
+    let mut names: Vec<String> = pods
+        .iter()
+        .take(NAMED_PODS)
+        .map(ToString::to_string)
+        .collect();
+    if pods.len() > NAMED_PODS {
+        names.push(format!("{} more", pods.len() - NAMED_PODS));
+    }
+    names.join(", ")
+}
+
+fn or_dash(text: Option<&str>) -> String {
+    text.filter(|text| !text.is_empty())
+        .unwrap_or("-")
+        .to_owned()
+}
+
+/// A time for people: `45s`, `3m20s`, `2h05m`, `4d03h`.
+fn duration(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3600..86400 => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{}d{:02}h", seconds / 86400, seconds % 86400 / 3600),
+    }
+}

@@ -1,0 +1,189 @@
+//! From what was read to a cluster that can be rehearsed: changes applied, workloads
+//! expanded into pods, pods defaulted and admitted.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use outrank_admission::PriorityResolver;
+use outrank_api::decode::{Object, ObjectKind};
+use outrank_api::defaults::{add_default_tolerations, default_pod};
+use outrank_api::types::{Node, Pod, PodSpec, PriorityClass};
+use outrank_controllers::{Workload, reconcile};
+
+/// A cluster with everything that wants to run on it.
+#[derive(Clone, Debug, Default)]
+pub struct Scenario {
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// Pods that were there, in the order of the input, and then those that their
+    /// controllers create. All are defaulted and have their priority.
+    pub pods: Vec<Pod>,
+    /// Pods that admission refused; they are not among `pods`.
+    pub refused: Vec<RefusedPod>,
+    /// Pods (`namespace/name`) that their controllers delete, as too many; they are not
+    /// among `pods`.
+    pub deleted: Vec<String>,
+}
+
+/// A pod that the API server would not have created.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct RefusedPod {
+    /// `namespace/name`.
+    pub pod: String,
+    /// Kind and name of its owner, if it has one.
+    pub owner: Option<String>,
+    /// Admission's message.
+    pub message: String,
+}
+
+impl Scenario {
+    /// Builds the cluster: `objects` as they are, `changes` on top. An object of `changes`
+    /// replaces the one of the same kind, namespace and name; of objects that come twice
+    /// the later one counts.
+    ///
+    /// # Errors
+    /// If a priority class could not be created, or workloads ask for too many pods.
+    pub fn new(objects: Vec<Object>, changes: Vec<Object>) -> Result<Self, String> {
+        let objects = merge(objects, changes);
+        let mut nodes = Vec::new();
+        let mut pods = Vec::new();
+        let mut classes = Vec::new();
+        let mut workloads = Vec::new();
+        for object in &objects {
+            match object {
+                Object::Node(node) => nodes.push((**node).clone()),
+                Object::Pod(pod) => pods.push((**pod).clone()),
+                Object::PriorityClass(class) => classes.push((**class).clone()),
+                workload => workloads.extend(Workload::of(workload)),
+            }
+        }
+        let reconciled = reconcile(&workloads, &pods, &nodes).map_err(|error| error.to_string())?;
+        let deleted: HashSet<&String> = reconciled.delete.iter().collect();
+        pods.retain(|pod| !deleted.contains(&pod.key()));
+        let mut scenario = Self {
+            nodes,
+            deleted: reconciled.delete,
+            ..Self::default()
+        };
+        scenario.admit(pods, reconciled.create, &classes)?;
+        Ok(scenario)
+    }
+
+    /// Builds a cluster of nodes and pods that are new to it.
+    ///
+    /// # Errors
+    /// If a priority class could not be created.
+    pub fn of_new_pods(
+        nodes: Vec<Node>,
+        pods: Vec<Pod>,
+        classes: &[PriorityClass],
+    ) -> Result<Self, String> {
+        let mut scenario = Self {
+            nodes,
+            ..Self::default()
+        };
+        scenario.admit(pods, Vec::new(), classes)?;
+        Ok(scenario)
+    }
+
+    fn admit(
+        &mut self,
+        present: Vec<Pod>,
+        created: Vec<Pod>,
+        classes: &[PriorityClass],
+    ) -> Result<(), String> {
+        let resolver = PriorityResolver::new(classes);
+        for class in classes {
+            resolver
+                .admit_class(class)
+                .map_err(|error| error.to_string())?;
+        }
+        let mut admission = Admission {
+            resolver,
+            seen: HashMap::new(),
+        };
+        let present = present.into_iter().map(|pod| (is_stored(&pod), pod));
+        let created = created.into_iter().map(|pod| (false, pod));
+        for (is_stored, mut pod) in present.chain(created) {
+            // What the API server has stored went through admission then.
+            match if is_stored {
+                Ok(())
+            } else {
+                admission.admit(&mut pod)
+            } {
+                Ok(()) => self.pods.push(pod),
+                Err(message) => self.refused.push(RefusedPod {
+                    pod: pod.key(),
+                    owner: owner_of(&pod),
+                    message,
+                }),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `Kind/name` of a pod's controller.
+pub fn owner_of(pod: &Pod) -> Option<String> {
+    pod.metadata
+        .controller()
+        .map(|owner| format!("{}/{}", owner.kind, owner.name))
+}
+
+/// Whether the API server has this pod already.
+fn is_stored(pod: &Pod) -> bool {
+    pod.metadata.creation_timestamp.is_some() && pod.spec.priority.is_some()
+}
+
+/// Defaults and admits pods; pods that share a spec before share one afterwards.
+struct Admission {
+    resolver: PriorityResolver,
+    /// By the address of the spec before, which the entry keeps alive.
+    seen: HashMap<*const PodSpec, (Arc<PodSpec>, Result<Arc<PodSpec>, String>)>,
+}
+
+impl Admission {
+    fn admit(&mut self, pod: &mut Pod) -> Result<(), String> {
+        let address = Arc::as_ptr(&pod.spec);
+        if let Some((_, admitted)) = self.seen.get(&address) {
+            pod.spec = admitted.clone()?;
+            return Ok(());
+        }
+        let before = Arc::clone(&pod.spec);
+        default_pod(pod);
+        add_default_tolerations(pod);
+        let admitted = self
+            .resolver
+            .resolve(pod)
+            .map_err(|error| error.to_string());
+        let result = admitted.map(|()| Arc::clone(&pod.spec));
+        self.seen.insert(address, (before, result.clone()));
+        result.map(|_| ())
+    }
+}
+
+fn merge(objects: Vec<Object>, changes: Vec<Object>) -> Vec<Object> {
+    let mut places: HashMap<(ObjectKind, String, String), usize> = HashMap::new();
+    let mut merged: Vec<Object> = Vec::new();
+    for object in objects.into_iter().chain(changes) {
+        let metadata = object.metadata();
+        // Objects that get their name from the server never replace one another.
+        if metadata.name.is_empty() {
+            merged.push(object);
+            continue;
+        }
+        let key = (
+            object.kind(),
+            metadata.namespace.clone(),
+            metadata.name.clone(),
+        );
+        match places.get(&key) {
+            Some(&place) => merged[place] = object,
+            None => {
+                places.insert(key, merged.len());
+                merged.push(object);
+            }
+        }
+    }
+    merged
+}

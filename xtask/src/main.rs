@@ -1,7 +1,7 @@
 //! Development tasks: `cargo xtask --help`.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use clap::{Parser, Subcommand};
 use xtask::golden;
@@ -26,6 +26,8 @@ enum Task {
         #[arg(long)]
         case: Option<String>,
     },
+    /// Run all tests.
+    Test,
     /// Print the table of Kubernetes types, `crates/api/src/schema/types.txt`.
     #[cfg(feature = "schema")]
     Schema,
@@ -54,10 +56,20 @@ fn run(task: Task) -> anyhow::Result<bool> {
             println!("{report}");
             Ok(report.failed() == 0)
         }
+        Task::Test => test(),
         #[cfg(feature = "schema")]
         Task::Schema => {
             print!("{}", xtask::schema::table()?);
             Ok(true)
         }
     }
+}
+
+/// Runs all tests of the workspace, with the cargo that runs this.
+fn test() -> anyhow::Result<bool> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["test", "--workspace", "--locked"])
+        .status()?;
+    Ok(status.success())
 }

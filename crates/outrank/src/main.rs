@@ -1,5 +1,6 @@
 //! Outrank: a Kubernetes scheduler that can be rehearsed. `outrank --help` says more.
 
+mod bench;
 mod completion;
 mod progress;
 mod rehearse;
@@ -20,12 +21,14 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Rehearse(rehearse::Rehearse),
+    Bench(bench::Bench),
     Completion(completion::Completion),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Rehearse(arguments) => rehearse::main(&arguments),
+        Command::Bench(arguments) => bench::main(&arguments),
         Command::Completion(arguments) => completion::main(&arguments),
     };
     result.unwrap_or_else(|error| {

@@ -25,7 +25,15 @@ const SERVED: &[&str] = &[
     "nodeaffinity-required",
     "nodename",
     "nodeselector",
+    "nominated",
+    "podaffinity-preferred",
+    "podaffinity-required",
+    "podantiaffinity-required",
+    "profiles",
     "scoring-strategies",
+    "spread-defaults",
+    "spread-hard",
+    "spread-soft",
     "taints",
     "taints-prefer",
     "unschedulable",
@@ -81,11 +89,17 @@ impl Run {
         let mut engine = Engine::new(&config)?;
         for object in objects(&scenario["objects"])? {
             match object {
+                Object::Namespace(it) => engine.handle(Event::NamespaceChanged(*it), 0),
+                Object::Service(it) => engine.handle(Event::ServiceChanged(*it), 0),
                 Object::Node(node) => engine.handle(Event::NodeChanged(*node), 0),
                 // Pending pods among the objects are never tried; they matter only
                 // through nominations.
                 Object::Pod(pod) => engine.handle(Event::PodChanged(*pod), 0),
-                _ => {}
+                other => {
+                    if let Some(event) = Event::of_owner(&other) {
+                        engine.handle(event, 0);
+                    }
+                }
             }
         }
         let pods = objects(&scenario["pods"])?

@@ -23,7 +23,7 @@ use crate::document::{self, Document, DuplicateKey, Location, Place, Receiver, R
 use crate::schema;
 use crate::types::{
     CronJob, DaemonSet, Deployment, Job, LabelSelector, Namespace, Node, ObjectMeta, Pod,
-    PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController, StatefulSet,
+    PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController, Service, StatefulSet,
 };
 use crate::validation;
 
@@ -103,6 +103,7 @@ objects! {
     DaemonSet "apps/v1" "daemonsets",
     Job "batch/v1" "jobs",
     CronJob "batch/v1" "cronjobs",
+    Service "v1" "services",
 }
 
 impl ObjectKind {

@@ -33,6 +33,7 @@ pub fn default_object(object: &mut Object) {
         Object::Pod(pod) => default_pod(pod),
         Object::Node(node) => default_node(node),
         Object::Namespace(namespace) => default_namespace(namespace),
+        Object::Service(service) => default_namespaced(&mut service.metadata),
         Object::PriorityClass(class) => default_priority_class(class),
         Object::Deployment(deployment) => default_deployment(deployment),
         Object::ReplicaSet(set) => default_replica_set(set),

@@ -42,7 +42,7 @@ pub(crate) fn validate(object: &Object, findings: &mut Findings) {
     match object {
         Object::Pod(pod) => check_pod(pod, &spec, findings),
         Object::Node(node) => check_node(node, &here, findings),
-        Object::Namespace(_) => {}
+        Object::Namespace(_) | Object::Service(_) => {}
         Object::PriorityClass(class) => check_priority_class(class, &here, findings),
         Object::Deployment(object) => {
             check_workload(

@@ -22,12 +22,13 @@
 //!
 //! Operations that are understood:
 //!
-//! | opcode | fields |
-//! | --- | --- |
-//! | `createNodes` | `count` or `countParam`, `nodeTemplatePath`, and at most one of `nodeAllocatableStrategy`, `labelNodePrepareStrategy`, `uniqueNodeLabelStrategy` |
-//! | `createPods` | `count` or `countParam`, `podTemplatePath`, `namespace`, `collectMetrics`, `skipWaitToCompletion` |
-//! | `createNamespaces` | `count` or `countParam`, `prefix`, `namespaceTemplatePath` |
-//! | `barrier` | any |
+//! * `createNodes` with `count` or `countParam`, `nodeTemplatePath`, and at most one of
+//!   `nodeAllocatableStrategy` (with `nodeAllocatable`), `labelNodePrepareStrategy` and
+//!   `uniqueNodeLabelStrategy`;
+//! * `createPods` with `count` or `countParam`, `podTemplatePath`, `namespace`,
+//!   `collectMetrics` and `skipWaitToCompletion`;
+//! * `createNamespaces` with `count` or `countParam`, `prefix` and `namespaceTemplatePath`;
+//! * `barrier`.
 //!
 //! A test case that uses more than that, or a template that cannot be used, is read but
 //! cannot be run: its `workloads` are the reason. Anything else that is wrong is an error of
@@ -52,7 +53,10 @@ pub use read::read;
 pub const OBJECTS_MAX: usize = 10_000_000;
 
 /// Most operations that a test case may have.
-pub const OPS_MAX: usize = 1_000;
+pub const OPS_MAX: usize = 100;
+
+/// Most workloads that a test case may have; each has all operations of the test case.
+pub const WORKLOADS_MAX: usize = 100;
 
 /// What a workload file holds.
 #[derive(Clone, Debug, Default, PartialEq)]

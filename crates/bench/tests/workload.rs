@@ -83,7 +83,10 @@ fn parameters_give_the_sizes() {
   - { opcode: barrier }
   - { opcode: createPods, count: 7, countParam: $pods, collectMetrics: true }
   workloads:
-  - { name: small, labels: [short], featureGates: { B: false }, params: { nodes: 2, before: 1, pods: 3 } }
+  - name: small
+    labels: [short]
+    featureGates: { B: false }
+    params: { nodes: 2, before: 1, pods: 3 }
   - { name: large, threshold: 270, params: { nodes: 20, before: 10, pods: 30 } }
 ";
     let file = read_files(&[("suite/perf.yaml", text), ("suite/pod.yaml", POD)]).unwrap();
@@ -430,6 +433,23 @@ fn fixed_names_are_used_once() {
     let apart = [op("count: 1, namespace: a"), op("count: 1, namespace: b")].concat();
     let workload = only_workload(read(&apart).unwrap());
     assert_eq!(pods(&workload.ops[1])[0].key(), "b/web");
+}
+
+#[test]
+fn test_cases_are_limited() {
+    let barriers = |count: usize| "- { opcode: barrier }\n".repeat(count);
+    assert_eq!(only_workload(read_suite(&barriers(100), "")).ops.len(), 100);
+    let found = error(&barriers(101), "");
+    assert!(found.ends_with("workloadTemplate: there may be at most 100 of these, found 101"));
+    let workloads: String = (0..101)
+        .map(|i| format!("  - {{ name: w{i} }}\n"))
+        .collect();
+    let text = format!("- name: Case\n  workloadTemplate: []\n  workloads:\n{workloads}");
+    let found = error_in(&[("suite/perf.yaml", &text)]);
+    assert!(
+        found.ends_with("workloads: there may be at most 100 of these, found 101"),
+        "{found}"
+    );
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //!
 //! The checker is written apart from the engine and shares none of its code, so that the
 //! two do not make the same mistake. It is slow and meant to be obviously right: it knows
-//! nothing of how an outcome came about and asks the same rules of each pod and node. Every test that ends in placements runs it.
+//! nothing of how an outcome came about and asks the same rules of each pod and node. Every
+//! test that ends in placements runs it.
 //!
 //! * [`check`]: each pod that was placed obeys every rule on its node;
 //! * [`wrongly_pending`]: each pod that still waits breaks some rule on every node.
@@ -23,16 +24,18 @@
 //! use outrank_api::types::{Node, Pod};
 //! use outrank_checker::{Options, check, wrongly_pending};
 //!
-//! let node: Node = serde_json::from_str(
-//!     r#"{ "metadata": { "name": "n1" },
-//!          "status": { "allocatable": { "cpu": "1", "pods": "110" } } }"#,
-//! )?;
+//! let node: Node = serde_json::from_value(serde_json::json!({
+//!     "metadata": { "name": "n1" },
+//!     "status": { "allocatable": { "cpu": "1", "pods": "110" } },
+//! }))?;
 //! let pod = |name: &str, node: &str| -> Result<Pod, serde_json::Error> {
-//!     serde_json::from_str(&format!(
-//!         r#"{{ "metadata": {{ "name": "{name}", "namespace": "default" }},
-//!               "spec": {{ "nodeName": "{node}", "containers": [
-//!                   {{ "name": "c", "resources": {{ "requests": {{ "cpu": "600m" }} }} }} ] }} }}"#
-//!     ))
+//!     serde_json::from_value(serde_json::json!({
+//!         "metadata": { "name": name, "namespace": "default" },
+//!         "spec": {
+//!             "nodeName": node,
+//!             "containers": [{ "name": "c", "resources": { "requests": { "cpu": "600m" } } }],
+//!         },
+//!     }))
 //! };
 //! let nodes = [node];
 //! let options = Options::default();

@@ -100,8 +100,9 @@ pub fn check(nodes: &[Node], pods: &[Pod], options: &Options) -> Vec<Violation> 
 /// Pods that have no reason to be placed are left out: finished, deleted, gated, of other
 /// schedulers. So are pods that may have a reason to wait that is not checked yet: their
 /// own affinity to pods, topology spread, volumes or claims; and all pods if one that is
-/// placed has a required anti-affinity. Takes time proportional to waiting pods times
-/// nodes.
+/// placed has a required anti-affinity. A node where preemption made room for another pod
+/// (`status.nominatedNodeName`) is no place for pods of the same or a lower priority. Takes
+/// time proportional to waiting pods times nodes.
 pub fn wrongly_pending(nodes: &[Node], pods: &[Pod], options: &Options) -> Vec<WronglyPending> {
     let subjects = subjects(pods);
     let sites = sites(nodes, &subjects);
@@ -117,12 +118,18 @@ pub fn wrongly_pending(nodes: &[Node], pods: &[Pod], options: &Options) -> Vec<W
             && pod.metadata.deletion_timestamp.is_none()
             && !has_unchecked_constraints(pod)
     });
+    let nominated = nominated(&subjects);
     waiting
         .filter_map(|subject| {
             // In the order in which the nodes are given.
             let mut feasible = nodes.iter().filter(|node| {
-                let site = sites.get(node.metadata.name.as_str());
-                site.is_some_and(|site| breaches(subject, site, options).next().is_none())
+                let name = node.metadata.name.as_str();
+                let is_promised = nominated
+                    .get(name)
+                    .is_some_and(|pods| pods.iter().any(|other| precedes(other, subject.pod)));
+                let site = sites.get(name);
+                let fits = |site| breaches(subject, site, options).next().is_none();
+                !is_promised && site.is_some_and(fits)
             });
             let first = feasible.next()?;
             Some(WronglyPending {
@@ -132,6 +139,25 @@ pub fn wrongly_pending(nodes: &[Node], pods: &[Pod], options: &Options) -> Vec<W
             })
         })
         .collect()
+}
+
+/// Waiting pods by the node that is promised to them.
+fn nominated<'a>(subjects: &[Subject<'a>]) -> BTreeMap<&'a str, Vec<&'a Pod>> {
+    let mut nominated: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+    for pod in subjects.iter().map(|subject| subject.pod) {
+        let node = pod.status.nominated_node_name.as_str();
+        let waits = pod.spec.node_name.is_empty() && pod.spec.scheduling_gates.is_empty();
+        if waits && !node.is_empty() {
+            nominated.entry(node).or_default().push(pod);
+        }
+    }
+    nominated
+}
+
+/// Whether what is promised to the one pod is not for the other.
+fn precedes(nominated: &Pod, pod: &Pod) -> bool {
+    let priority = |pod: &Pod| pod.spec.priority.unwrap_or_default();
+    !std::ptr::eq(nominated, pod) && priority(nominated) >= priority(pod)
 }
 
 /// All that a pod breaks on a node.

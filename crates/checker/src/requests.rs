@@ -272,7 +272,7 @@ mod tests {
     fn an_infeasible_resize_is_not_held() {
         let spec = json!({ "containers": [container("c", "9")] });
         let status = json!({
-            "conditions": [{ "type": "PodResizePending", "status": "True", "reason": "Infeasible" }],
+            "conditions": [{ "type": "PodResizePending", "reason": "Infeasible" }],
             "containerStatuses": [{
                 "name": "c",
                 "resources": { "requests": { "cpu": "2" } },

@@ -49,6 +49,15 @@ fn found(nodes: &[Node], pods: &[Pod], options: &Options) -> Vec<String> {
         .collect()
 }
 
+/// One requirement of a node selector term, in a list.
+fn requirements(key: &str, operator: &str, values: &[&str]) -> Value {
+    json!([{ "key": key, "operator": operator, "values": values }])
+}
+
+fn expression(key: &str, operator: &str, values: &[&str]) -> Value {
+    json!({ "matchExpressions": requirements(key, operator, values) })
+}
+
 /// Whether a pod with this spec may be on the node, which both directions must agree on.
 fn accepted(node: &Node, others: &[Pod], spec: Value) -> bool {
     let options = Options::starting_from(others);
@@ -215,7 +224,8 @@ fn required_node_affinity_holds() {
         json!({ "affinity": { "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": required } } })
     };
-    let expression = |key: &str, operator: &str, values: &[&str]| json!({ "matchExpressions": [{ "key": key, "operator": operator, "values": values }] });
+    let name_is =
+        |name: &str| json!({ "matchFields": requirements("metadata.name", "In", &[name]) });
     for (term, holds) in [
         (expression("zone", "In", &["a", "b"]), true),
         (expression("zone", "In", &["b"]), false),
@@ -224,14 +234,8 @@ fn required_node_affinity_holds() {
         (expression("zone", "DoesNotExist", &[]), false),
         (expression("size", "Gt", &["7"]), true),
         (expression("size", "Lt", &["7"]), false),
-        (
-            json!({ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["n"] }] }),
-            true,
-        ),
-        (
-            json!({ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["m"] }] }),
-            false,
-        ),
+        (name_is("n"), true),
+        (name_is("m"), false),
         (json!({}), false),
     ] {
         assert_eq!(
@@ -434,11 +438,43 @@ fn waiting_without_need_is_found() {
 }
 
 #[test]
+fn room_that_was_made_for_a_pod_is_kept_for_it() {
+    let nodes = [node(
+        "n",
+        json!({ "status": { "allocatable": { "pods": "2" } } }),
+    )];
+    let with_priority = |name: &str, priority: i32| pod(name, "", json!({ "priority": priority }));
+    let mut nominated = with_priority("nominated", 10);
+    nominated.status.nominated_node_name = "n".to_owned();
+    let found = |nominated: &Pod| -> Vec<String> {
+        let pods = [
+            with_priority("low", 10),
+            with_priority("high", 11),
+            nominated.clone(),
+        ];
+        let found = wrongly_pending(&nodes, &pods, &Options::default());
+        found.into_iter().map(|wrong| wrong.pod).collect()
+    };
+    assert_eq!(found(&nominated), ["default/high", "default/nominated"]);
+    nominated.status.nominated_node_name.clear();
+    assert_eq!(
+        found(&nominated),
+        ["default/low", "default/high", "default/nominated"]
+    );
+}
+
+#[test]
 fn constraints_that_are_not_checked_may_hold_pods_back() {
     let nodes = [node("n", json!({}))];
     let term = json!([{ "topologyKey": "zone", "labelSelector": {} }]);
-    let affinity = |kind: &str| json!({ "affinity": { kind: { "requiredDuringSchedulingIgnoredDuringExecution": term } } });
-    let spread = |action: &str| json!({ "topologySpreadConstraints": [{ "maxSkew": 1, "whenUnsatisfiable": action }] });
+    let affinity = |kind: &str| {
+        let terms = json!({ "requiredDuringSchedulingIgnoredDuringExecution": term });
+        json!({ "affinity": { kind: terms } })
+    };
+    let spread = |action: &str| {
+        let constraint = json!({ "maxSkew": 1, "whenUnsatisfiable": action });
+        json!({ "topologySpreadConstraints": [constraint] })
+    };
     let claim = json!({ "name": "v", "persistentVolumeClaim": { "claimName": "c" } });
     for (spec, judged) in [
         (affinity("podAffinity"), false),

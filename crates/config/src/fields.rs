@@ -71,6 +71,13 @@ impl<'v> Fields<'v> {
         self.typed(path, value, value.as_i64(), "an integer", errors)
     }
 
+    /// Reads a field that holds `true` or `false`.
+    pub(crate) fn boolean(&mut self, name: &str, errors: &mut Vec<ConfigError>) -> Option<bool> {
+        let (path, value) = self.take(name)?;
+        self.typed(path, value, value.as_bool(), "true or false", errors)
+            .map(|(_, value)| value)
+    }
+
     /// Reads a field that holds a list.
     pub(crate) fn list(
         &mut self,

@@ -2,7 +2,7 @@
 //! (`apis/config/validation/validation_pluginargs.go`, Kubernetes 1.36).
 
 use outrank_api::node_selector::{is_empty_term, parse_term};
-use outrank_api::types::NodeAffinity;
+use outrank_api::types::{NodeAffinity, TopologySpreadConstraint};
 use outrank_engine::profile::{
     NodeResourcesFitArgs, ProfileConfig, ResourceSpec, ScoringStrategy, UtilizationShapePoint,
     default_resources,
@@ -66,6 +66,8 @@ fn apply_one(
     fields.take("kind");
     match name {
         "NodeAffinity" => profile.added_affinity = added_affinity(&mut fields, errors),
+        "InterPodAffinity" => inter_pod_affinity(&mut fields, profile, errors),
+        "PodTopologySpread" => pod_topology_spread(&mut fields, profile, errors),
         "NodeResourcesFit" => profile.node_resources_fit = fit_args(&mut fields, errors),
         "NodeResourcesBalancedAllocation" => {
             if let Some(resources) = balanced_resources(&mut fields, errors) {
@@ -127,6 +129,108 @@ fn added_affinity(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) -> Opt
         }
     }
     Some(affinity)
+}
+
+fn inter_pod_affinity(
+    fields: &mut Fields<'_>,
+    profile: &mut ProfileConfig,
+    errors: &mut Vec<ConfigError>,
+) {
+    let args = &mut profile.inter_pod_affinity;
+    if let Some((path, weight)) = fields.integer("hardPodAffinityWeight", errors) {
+        if !(0..=100).contains(&weight) {
+            let message = format!("{weight}: not in valid range [0-100]");
+            errors.push(ConfigError { path, message });
+        }
+        args.hard_pod_affinity_weight = weight;
+    }
+    if let Some(ignore) = fields.boolean("ignorePreferredTermsOfExistingPods", errors) {
+        args.ignore_preferred_terms_of_existing_pods = ignore;
+    }
+}
+
+fn pod_topology_spread(
+    fields: &mut Fields<'_>,
+    profile: &mut ProfileConfig,
+    errors: &mut Vec<ConfigError>,
+) {
+    let constraints = fields.take("defaultConstraints");
+    let defaulting = fields.text("defaultingType", errors);
+    let (path, value) =
+        constraints.unwrap_or_else(|| (fields.path("defaultConstraints"), &Value::Null));
+    let constraints: Option<Vec<TopologySpreadConstraint>> = serde_json::from_value(value.clone())
+        .unwrap_or_else(|error| {
+            errors.push(ConfigError {
+                path: path.clone(),
+                message: error.to_string(),
+            });
+            None
+        });
+    let constraints = constraints.unwrap_or_default();
+    check_constraints(&constraints, &path, errors);
+    match defaulting {
+        None | Some((_, "System")) if constraints.is_empty() => {
+            profile.default_spread_constraints = None;
+        }
+        Some((path, "System")) => {
+            let message =
+                "when .defaultingType is System, .defaultConstraints must be empty".into();
+            errors.push(ConfigError { path, message });
+        }
+        None | Some((_, "List")) => profile.default_spread_constraints = Some(constraints),
+        Some((path, other)) => {
+            let message = format!("{other:?} is not supported: it must be System or List");
+            errors.push(ConfigError { path, message });
+        }
+    }
+}
+
+fn check_constraints(
+    constraints: &[TopologySpreadConstraint],
+    path: &str,
+    errors: &mut Vec<ConfigError>,
+) {
+    for (index, constraint) in constraints.iter().enumerate() {
+        let mut refuse = |field: &str, message: String| {
+            errors.push(ConfigError {
+                path: format!("{path}[{index}].{field}"),
+                message,
+            });
+        };
+        if constraint.max_skew <= 0 {
+            refuse(
+                "maxSkew",
+                format!("{}: not in valid range (0, inf)", constraint.max_skew),
+            );
+        }
+        if constraint.topology_key.is_empty() {
+            refuse("topologyKey", "can not be empty".into());
+        }
+        if !matches!(
+            constraint.when_unsatisfiable.as_str(),
+            "DoNotSchedule" | "ScheduleAnyway"
+        ) {
+            refuse(
+                "whenUnsatisfiable",
+                format!(
+                    "{:?} is not supported: it must be DoNotSchedule or ScheduleAnyway",
+                    constraint.when_unsatisfiable
+                ),
+            );
+        }
+        if constraint.label_selector.is_some() {
+            let message = "constraint must not define a selector, as they deduced for each pod";
+            refuse("labelSelector", message.into());
+        }
+        let is_same = |other: &&TopologySpreadConstraint| {
+            other.topology_key == constraint.topology_key
+                && other.when_unsatisfiable == constraint.when_unsatisfiable
+        };
+        if constraints[..index].iter().any(|other| is_same(&other)) {
+            let pair = (&constraint.topology_key, &constraint.when_unsatisfiable);
+            refuse("topologyKey", format!("{pair:?} is there already"));
+        }
+    }
 }
 
 fn fit_args(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) -> NodeResourcesFitArgs {

@@ -86,9 +86,11 @@ impl<'a> Workload<'a> {
             Object::DaemonSet(it) => Some(Self::DaemonSet(it)),
             Object::Job(it) => Some(Self::Job(it)),
             Object::CronJob(it) => Some(Self::CronJob(it)),
-            Object::Pod(_) | Object::Node(_) | Object::Namespace(_) | Object::PriorityClass(_) => {
-                None
-            }
+            Object::Pod(_)
+            | Object::Node(_)
+            | Object::Namespace(_)
+            | Object::PriorityClass(_)
+            | Object::Service(_) => None,
         }
     }
 
@@ -138,6 +140,8 @@ pub struct Reconciled {
     /// no creation time, and are as their controllers write them: not defaulted, not
     /// admitted. Pods of one template share one spec.
     pub create: Vec<Pod>,
+    /// ReplicaSets that Deployments create, which own pods of `create`.
+    pub replica_sets: Vec<ReplicaSet>,
     /// Pods to delete, as `namespace/name`; per workload, the first is the first to go.
     pub delete: Vec<String>,
 }

@@ -8,12 +8,13 @@
 //! was *used* differently (a pod came or went), or the node *object* changed (labels,
 //! taints, capacity, or the node is new or gone). See [`ChangeLog`].
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use outrank_api::types::Taint;
 use rustc_hash::FxHashMap;
 
 use crate::ids::{Interner, NodeId, PodId, ResourceId, Symbol, Symbols, TaintSetId};
+use crate::pod_match::{AffinityTerms, LabelMatch, Labels, PodIdentity};
 
 /// Nodes, their use, and the tables of interned names.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +27,14 @@ pub struct Cluster {
     free_rows: Vec<NodeId>,
     image_states: FxHashMap<Symbol, ImageState>,
     images_epoch: u64,
+    identities: Interner<PodIdentity>,
+    affinity_terms: Interner<AffinityTerms>,
+    /// How many pods on nodes have these affinity terms.
+    placed_with_terms: Vec<usize>,
+    pod_info: Vec<PodInfo>,
+    namespaces: BTreeMap<Symbol, Labels>,
+    services: BTreeMap<(Symbol, Symbol), Labels>,
+    owner_selectors: FxHashMap<OwnerKey, LabelMatch>,
 
     name: Vec<Symbol>,
     present: Vec<bool>,
@@ -42,6 +51,20 @@ pub struct Cluster {
     pods: Vec<Vec<PodId>>,
     log: ChangeLog,
 }
+
+/// What other pods can see of a pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PodInfo {
+    /// Namespace and labels: a number of [`Cluster::identity`].
+    pub identity: u32,
+    /// Affinity terms: a number of [`Cluster::affinity_terms`]; 0 has none.
+    pub terms: u32,
+    /// Whether the pod is being deleted.
+    pub is_terminating: bool,
+}
+
+/// A workload by which pods can be owned: kind, namespace and name.
+pub type OwnerKey = (Symbol, Symbol, Symbol);
 
 /// What is known of an image that is on some node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +126,7 @@ impl Cluster {
             cluster.resource(name);
         }
         cluster.taint_sets.insert_full(Box::default());
+        cluster.intern_terms(AffinityTerms::default());
         cluster
     }
 
@@ -240,6 +264,113 @@ impl Cluster {
         &self.pods[node.index()]
     }
 
+    /// Namespace and labels of a pod.
+    pub fn identity(&self, number: u32) -> &PodIdentity {
+        &self.identities[number as usize]
+    }
+
+    /// The number of an identity, a new one if it was not seen before.
+    pub(crate) fn intern_identity(&mut self, identity: PodIdentity) -> u32 {
+        self.identities.insert_full(identity).0 as u32
+    }
+
+    /// How many identities there are.
+    pub fn identity_count(&self) -> usize {
+        self.identities.len()
+    }
+
+    /// Affinity terms of pods.
+    pub fn affinity_terms(&self, number: u32) -> &AffinityTerms {
+        &self.affinity_terms[number as usize]
+    }
+
+    /// The number of affinity terms, a new one if they were not seen before.
+    pub(crate) fn intern_terms(&mut self, terms: AffinityTerms) -> u32 {
+        let (number, is_new) = self.affinity_terms.insert_full(terms);
+        if is_new {
+            self.placed_with_terms.push(0);
+        }
+        number as u32
+    }
+
+    /// Numbers of the affinity terms, not empty, that pods on nodes have.
+    pub fn placed_terms(&self) -> impl Iterator<Item = u32> + '_ {
+        let placed = self.placed_with_terms.iter().enumerate().skip(1);
+        placed
+            .filter(|(_, pods)| **pods > 0)
+            .map(|(number, _)| number as u32)
+    }
+
+    /// What other pods can see of a pod.
+    pub fn pod_info(&self, pod: PodId) -> PodInfo {
+        self.pod_info.get(pod.index()).copied().unwrap_or_default()
+    }
+
+    /// Tells what other pods can see of a pod that is not on a node.
+    pub(crate) fn set_pod_info(&mut self, pod: PodId, info: PodInfo) {
+        if self.pod_info.len() <= pod.index() {
+            self.pod_info.resize(pod.index() + 1, PodInfo::default());
+        }
+        self.pod_info[pod.index()] = info;
+    }
+
+    /// The labels of a namespace; none if there is no such namespace.
+    pub fn namespace_labels(&self, namespace: Symbol) -> &[(Symbol, Symbol)] {
+        self.namespaces.get(&namespace).map_or(&[], |labels| labels)
+    }
+
+    /// The namespaces whose labels a selector matches, in order.
+    pub fn namespaces_matching(&self, selector: &LabelMatch) -> impl Iterator<Item = Symbol> {
+        let matching = self
+            .namespaces
+            .iter()
+            .filter(|(_, labels)| selector.matches(labels));
+        matching.map(|(name, _)| *name)
+    }
+
+    /// Tells the labels of a namespace.
+    pub(crate) fn set_namespace(&mut self, name: Symbol, labels: Labels) {
+        self.namespaces.insert(name, labels);
+    }
+
+    /// Tells which pods a service selects; `None` forgets it.
+    pub(crate) fn set_service(&mut self, namespace: Symbol, name: Symbol, labels: Option<Labels>) {
+        match labels {
+            Some(labels) => self.services.insert((namespace, name), labels),
+            None => self.services.remove(&(namespace, name)),
+        };
+    }
+
+    /// Labels that services select, of those services that select the pod.
+    pub fn service_labels(&self, pod: &PodIdentity) -> Vec<(Symbol, Symbol)> {
+        let start = (pod.namespace, Symbol(0));
+        let own = self
+            .services
+            .range(start..)
+            .take_while(|((ns, _), _)| *ns == pod.namespace);
+        let selecting =
+            own.filter(|(_, labels)| LabelMatch::of_labels(labels).matches(&pod.labels));
+        let mut labels: Vec<(Symbol, Symbol)> = selecting
+            .flat_map(|(_, labels)| labels.iter().copied())
+            .collect();
+        labels.sort_unstable();
+        labels.dedup();
+        labels
+    }
+
+    /// Tells which pods a workload selects; `None` forgets it.
+    pub(crate) fn set_owner_selector(&mut self, owner: OwnerKey, selector: Option<LabelMatch>) {
+        match selector {
+            Some(selector) => self.owner_selectors.insert(owner, selector),
+            None => self.owner_selectors.remove(&owner),
+        };
+    }
+
+    /// Which pods a workload selects.
+    pub fn owner_selector(&self, owner: OwnerKey) -> Option<&LabelMatch> {
+        self.owner_selectors.get(&owner)
+    }
+
     /// What changed, for caches.
     pub fn log(&self) -> &ChangeLog {
         &self.log
@@ -292,6 +423,7 @@ impl Cluster {
             }
         }
         self.pods[row].push(pod);
+        self.count_terms(pod, 1);
         self.log.push(node, Change::Usage);
         self.pods[row].len() as u32 - 1
     }
@@ -302,7 +434,8 @@ impl Cluster {
         let row = node.index();
         self.use_node(row, usage, i64::wrapping_sub);
         self.host_ports[row].retain(|port| !usage.host_ports.contains(port));
-        self.pods[row].swap_remove(position as usize);
+        let pod = self.pods[row].swap_remove(position as usize);
+        self.count_terms(pod, -1);
         self.log.push(node, Change::Usage);
         self.pods[row].get(position as usize).copied()
     }
@@ -321,8 +454,12 @@ impl Cluster {
             self.use_node(row, usage, i64::wrapping_add);
             self.host_ports[row].extend(&usage.host_ports);
             self.pods[row].push(*pod);
+            self.count_terms(*pod, 1);
         }
         let seen = look(self);
+        for (pod, _) in pods {
+            self.count_terms(*pod, -1);
+        }
         for (_, usage) in pods {
             self.use_node(row, usage, i64::wrapping_sub);
         }
@@ -330,6 +467,11 @@ impl Cluster {
         let before = self.pods[row].len() - pods.len();
         self.pods[row].truncate(before);
         seen
+    }
+
+    fn count_terms(&mut self, pod: PodId, by: isize) {
+        let count = &mut self.placed_with_terms[self.pod_info[pod.index()].terms as usize];
+        *count = count.saturating_add_signed(by);
     }
 
     fn use_node(&mut self, row: usize, usage: &PodUsage, change: fn(i64, i64) -> i64) {
@@ -434,15 +576,20 @@ impl ChangeLog {
         self.start + self.entries.len() as u64
     }
 
-    /// The changes from `sequence` on, each node once a kind; `None` if the log does not
-    /// reach back that far. O(changes).
+    /// The changes from `sequence` on, each node once: a change of the object makes one of
+    /// the use go without saying. `None` if the log does not reach back that far.
+    /// O(changes).
     pub fn since(&self, sequence: u64) -> Option<impl Iterator<Item = (NodeId, Change)> + '_> {
         let skip = usize::try_from(sequence.checked_sub(self.start)?).ok()?;
         let changes = self.entries.range(skip.min(self.entries.len())..);
         let numbered = changes.zip(sequence..);
         Some(
             numbered
-                .filter(|((node, change), number)| self.last(*node, *change) == *number)
+                .filter(move |((node, change), number)| {
+                    let covered =
+                        *change == Change::Usage && self.last(*node, Change::Object) >= sequence;
+                    !covered && self.last(*node, *change) == *number
+                })
                 .map(|(entry, _)| *entry),
         )
     }

@@ -4,20 +4,22 @@
 //! pod. The engine is synchronous and keeps no clock: every call says what time it is.
 //! The same calls give the same decisions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use outrank_api::types::{Node, Pod, PodSpec};
+use outrank_api::decode::Object;
+use outrank_api::types::{LabelSelector, Namespace, Node, Pod, PodSpec, Service};
 use rustc_hash::FxHashMap;
 
-use crate::cluster::{Cluster, PodUsage};
+use crate::cluster::{Cluster, OwnerKey, PodInfo, PodUsage};
 use crate::diagnosis::Diagnosis;
-use crate::evaluation::{Evaluation, Nominations, first_refusal, listed_nodes};
-use crate::framework::Refusal;
+use crate::evaluation::{Evaluation, Filters, Nominations, first_refusal_by_node, listed_nodes};
+use crate::framework::{IncomingPod, Refusal};
 use crate::ids::{ClassId, Interner, NodeId, PodId, ResourceId, Symbol};
-use crate::ingest::{compile_class, compile_node, compile_usage};
+use crate::ingest::{compile_class, compile_info, compile_node, compile_owner, compile_usage};
 use crate::plugins::scheduling_gates::SchedulingGates;
 use crate::pod_class::PodClass;
+use crate::pod_match::{LabelMatch, compile_labels};
 use crate::profile::{DEFAULT_SCHEDULER_NAME, Profile, ProfileConfig};
 use crate::queue::{Backoff, QueueState, SchedulingQueue, TimeNanos};
 use crate::tie_order::TieOrder;
@@ -38,6 +40,28 @@ pub enum Event {
     /// A pod is to be placed even though it may name its node: NodeName then holds it to
     /// that node. For whoever asks where a bound pod could go.
     PodPending(Pod),
+    /// A namespace is new or its labels have changed.
+    NamespaceChanged(Namespace),
+    /// A service is new or has changed.
+    ServiceChanged(Service),
+    /// A service is gone.
+    ServiceGone {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// A workload that controls pods is new, has changed or is gone.
+    OwnerChanged {
+        /// `ReplicaSet`, `StatefulSet` or `ReplicationController`.
+        kind: String,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Which pods it selects; `None` if it is gone.
+        selector: Option<LabelSelector>,
+    },
     /// A pod is gone.
     PodGone {
         /// Its namespace.
@@ -45,6 +69,29 @@ pub enum Event {
         /// Its name.
         name: String,
     },
+}
+
+impl Event {
+    /// The event that a workload is new or has changed, if pods that it controls are spread
+    /// by its selector.
+    pub fn of_owner(object: &Object) -> Option<Self> {
+        let selector = match object {
+            Object::ReplicaSet(set) => set.spec.selector.clone(),
+            Object::StatefulSet(set) => set.spec.selector.clone(),
+            Object::ReplicationController(controller) => Some(LabelSelector {
+                match_labels: controller.spec.selector.clone(),
+                ..LabelSelector::default()
+            }),
+            _ => return None,
+        };
+        let metadata = object.metadata();
+        Some(Self::OwnerChanged {
+            kind: object.kind().name().to_owned(),
+            namespace: metadata.namespace.clone(),
+            name: metadata.name.clone(),
+            selector,
+        })
+    }
 }
 
 /// How an engine decides.
@@ -137,6 +184,8 @@ pub struct Engine {
     on_unknown_nodes: FxHashMap<Symbol, Vec<PodId>>,
     /// Pods that wait for room that preemption makes, by the node's name.
     nominated: BTreeMap<Symbol, Vec<PodId>>,
+    /// Waiting pods that what happens on other nodes may help.
+    watching: BTreeSet<PodId>,
 }
 
 struct PodRow {
@@ -150,6 +199,7 @@ struct PodRow {
     state: PodState,
     queue: QueueState,
     nominated_node: Option<Symbol>,
+    owner: Option<OwnerKey>,
 }
 
 impl Engine {
@@ -180,6 +230,7 @@ impl Engine {
             pod_index: FxHashMap::default(),
             on_unknown_nodes: FxHashMap::default(),
             nominated: BTreeMap::new(),
+            watching: BTreeSet::new(),
         })
     }
 
@@ -187,13 +238,54 @@ impl Engine {
     pub fn handle(&mut self, event: Event, now: TimeNanos) {
         match event {
             Event::NodeChanged(node) => self.node_changed(&node, now),
-            Event::NodeGone { name } => self.node_gone(&name),
+            Event::NodeGone { name } => self.node_gone(&name, now),
             Event::PodChanged(pod) if pod.is_finished() => {
                 self.pod_gone(&pod.metadata.namespace, &pod.metadata.name, now);
             }
             Event::PodChanged(pod) => self.pod_changed(&pod, !pod.spec.node_name.is_empty(), now),
             Event::PodPending(pod) => self.pod_changed(&pod, false, now),
             Event::PodGone { namespace, name } => self.pod_gone(&namespace, &name, now),
+            Event::NamespaceChanged(namespace) => {
+                let symbols = &mut self.cluster.symbols;
+                let name = symbols.intern(&namespace.metadata.name);
+                let labels = compile_labels(&namespace.metadata.labels, symbols);
+                self.cluster.set_namespace(name, labels);
+                self.wake_watching(now, |_, _| true);
+            }
+            Event::ServiceChanged(service) => {
+                let symbols = &mut self.cluster.symbols;
+                let namespace = symbols.intern(&service.metadata.namespace);
+                let name = symbols.intern(&service.metadata.name);
+                let labels = service
+                    .spec
+                    .selector
+                    .map(|labels| compile_labels(&labels, symbols));
+                self.cluster.set_service(namespace, name, labels);
+                self.wake_watching(now, |_, _| true);
+            }
+            Event::ServiceGone { namespace, name } => {
+                let symbols = &mut self.cluster.symbols;
+                let (namespace, name) = (symbols.intern(&namespace), symbols.intern(&name));
+                self.cluster.set_service(namespace, name, None);
+                self.wake_watching(now, |_, _| true);
+            }
+            Event::OwnerChanged {
+                kind,
+                namespace,
+                name,
+                selector,
+            } => {
+                let symbols = &mut self.cluster.symbols;
+                let owner = (
+                    symbols.intern(&kind),
+                    symbols.intern(&namespace),
+                    symbols.intern(&name),
+                );
+                let selector =
+                    selector.map(|selector| LabelMatch::compile(Some(&selector), symbols));
+                self.cluster.set_owner_selector(owner, selector);
+                self.wake_watching(now, |_, _| true);
+            }
         }
     }
 
@@ -225,8 +317,8 @@ impl Engine {
     /// Evaluates one pod against every node from scratch, changing nothing.
     pub fn evaluate(&self, pod: PodId) -> Option<Evaluation> {
         let row = self.pods.get(pod.index())?.as_ref()?;
-        let class = &self.classes[row.class.index()];
-        let profile = &self.profiles[class.profile];
+        let incoming = self.incoming(pod, row);
+        let profile = &self.profiles[incoming.class.profile];
         let nominations = nominations(
             pod,
             &self.nominated,
@@ -234,15 +326,14 @@ impl Engine {
             &self.usages,
             &self.cluster,
         );
-        let mut evaluation = Evaluation::new(profile, class, &self.cluster, &nominations);
+        let mut evaluation = Evaluation::new(profile, &incoming, &self.cluster, &nominations);
         let own = row
             .nominated_node
             .and_then(|name| self.cluster.node_named(name));
         evaluation.via_nominated_node = own.filter(|node| {
             let refused = evaluation.refused.iter().any(|(other, _)| other == node);
-            evaluation.pre_filter.is_none()
-                && !refused
-                && first_refusal(profile, class, &self.cluster, *node).is_none()
+            let filters = Filters::new(profile, &incoming, &self.cluster);
+            evaluation.pre_filter.is_none() && !refused && filters.first_refusal(*node).is_none()
         });
         Some(evaluation)
     }
@@ -251,7 +342,9 @@ impl Engine {
     pub fn refusal(&self, pod: PodId, node: NodeId, plugins: &[&str]) -> Option<Refusal> {
         let row = self.pods.get(pod.index())?.as_ref()?;
         let class = &self.classes[row.class.index()];
-        let filters = self.profiles[class.profile].filters();
+        let filters = self.profiles[class.profile]
+            .node_filters()
+            .map(|(_, plugin)| plugin);
         let mut asked = filters.filter(|filter| plugins.contains(&filter.name()));
         asked.find_map(|filter| filter.filter_node(class, &self.cluster, node).err())
     }
@@ -328,15 +421,20 @@ impl Engine {
         self.ties.refresh(&self.cluster);
         let pod_class = &self.classes[class.index()];
         let profile = &self.profiles[pod_class.profile];
-        if let Some(refusal) = profile
-            .filters()
-            .find_map(|f| f.pre_filter(pod_class).err())
-        {
+        if let Some(refusal) = profile.pre_filter(pod_class) {
             return Outcome::Unschedulable(Arc::new(Diagnosis {
                 node_count: self.cluster.node_count(),
                 pre_filter: Some(refusal),
                 ..Diagnosis::default()
             }));
+        }
+        let Some(row) = self.pods[pod.index()].as_ref() else {
+            return Outcome::Error("pod was lost".into());
+        };
+        let incoming = self.incoming(pod, row);
+        if profile.depends_on_other_nodes(&incoming, &self.cluster) {
+            self.watching.insert(pod);
+            return self.decide_by_evaluation(pod);
         }
         let overruled = if self.nominated.is_empty() {
             Vec::new()
@@ -352,6 +450,53 @@ impl Engine {
             overruled
         };
         self.best_node(class, overruled)
+    }
+
+    /// Decides by looking at every node, where verdicts of the class do not tell enough.
+    fn decide_by_evaluation(&self, pod: PodId) -> Outcome {
+        let Some(evaluation) = self.evaluate(pod) else {
+            return Outcome::Error("pod was lost".into());
+        };
+        let only = match evaluation.feasible.as_slice() {
+            [] => {
+                let diagnosis = evaluation.diagnosis(&self.cluster);
+                return Outcome::Unschedulable(Arc::new(diagnosis));
+            }
+            [only] => Some(*only),
+            _ => None,
+        };
+        if let Some(node) = evaluation.via_nominated_node.or(only) {
+            return Outcome::Scheduled {
+                node,
+                feasible_nodes: 1,
+                total_score: 0,
+            };
+        }
+        if let Some(error) = evaluation.error {
+            return Outcome::Error(error.into());
+        }
+        let total_score = evaluation.totals.iter().copied().max().unwrap_or(0);
+        let best = evaluation
+            .best()
+            .into_iter()
+            .min_by_key(|node| self.ties.rank(*node));
+        let feasible_nodes = evaluation.feasible.len();
+        match best {
+            Some(node) => Outcome::Scheduled {
+                node,
+                feasible_nodes,
+                total_score,
+            },
+            None => Outcome::Error("no node has the highest score".into()),
+        }
+    }
+
+    fn incoming<'e>(&'e self, pod: PodId, row: &PodRow) -> IncomingPod<'e> {
+        IncomingPod {
+            class: &self.classes[row.class.index()],
+            info: self.cluster.pod_info(pod),
+            owner: row.owner,
+        }
     }
 
     /// Decides by the verdicts of the class, with some nodes overruled.
@@ -410,8 +555,12 @@ impl Engine {
         let Some(row) = self.pods[pod.index()].as_ref() else {
             return Vec::new();
         };
-        let class = &self.classes[row.class.index()];
-        let profile = &self.profiles[class.profile];
+        let incoming = IncomingPod {
+            class: &self.classes[row.class.index()],
+            info: self.cluster.pod_info(pod),
+            owner: row.owner,
+        };
+        let profile = &self.profiles[incoming.class.profile];
         let nominations = nominations(
             pod,
             &self.nominated,
@@ -422,7 +571,7 @@ impl Engine {
         let mut refused = Vec::new();
         for at in nominations {
             let refusal = self.cluster.with_pods(at.node, &at.pods, |cluster| {
-                first_refusal(profile, class, cluster, at.node)
+                Filters::new(profile, &incoming, cluster).first_refusal(at.node)
             });
             refused.extend(refusal.map(|refusal| (at.node, refusal)));
         }
@@ -436,7 +585,7 @@ impl Engine {
         let class = &self.classes[row.class.index()];
         let profile = &self.profiles[class.profile];
         let is_overruled = overruled.iter().any(|(other, _)| *other == node);
-        let fits = || first_refusal(profile, class, &self.cluster, node).is_none();
+        let fits = || first_refusal_by_node(profile, class, &self.cluster, node).is_none();
         (!is_overruled && fits()).then_some(node)
     }
 
@@ -463,7 +612,9 @@ impl Engine {
         row.state = match outcome {
             Outcome::Scheduled { node, .. } => {
                 let node = *node;
-                return self.put(pod, node);
+                self.watching.remove(&pod);
+                self.put(pod, node);
+                return self.pod_moved(self.cluster.pod_info(pod), true, now);
             }
             Outcome::Unschedulable(diagnosis) => PodState::Unschedulable(Arc::clone(diagnosis)),
             Outcome::Error(error) => PodState::Error(Arc::clone(error)),
@@ -521,9 +672,11 @@ impl Engine {
             self.put(pod, node);
         }
         self.wake(node, now);
+        // Its labels may have changed, and with them which nodes are near each other.
+        self.wake_watching(now, |_, _| true);
     }
 
-    fn node_gone(&mut self, name: &str) {
+    fn node_gone(&mut self, name: &str, now: TimeNanos) {
         let Some(node) = self.cluster.node(name) else {
             return;
         };
@@ -539,6 +692,7 @@ impl Engine {
             self.on_unknown_nodes.insert(name, pods);
         }
         self.cluster.remove_node(node);
+        self.wake_watching(now, |_, _| true);
     }
 
     fn pod_changed(&mut self, pod: &Pod, is_bound: bool, now: TimeNanos) {
@@ -546,6 +700,7 @@ impl Engine {
         let namespace = symbols.intern(&pod.metadata.namespace);
         let name = symbols.intern(&pod.metadata.name);
         let known = self.pod_index.get(&(namespace, name)).copied();
+        let old_info = known.map(|pod| self.cluster.pod_info(pod));
         let before = known.and_then(|pod| self.take_out(pod));
         let freed = match before.as_ref().map(|row| &row.state) {
             Some(PodState::Placed(node)) => Some(*node),
@@ -562,6 +717,7 @@ impl Engine {
             state: PodState::Ignored,
             queue: before.map(|row| row.queue).unwrap_or_default(),
             nominated_node: None,
+            owner: compile_owner(pod, &mut self.cluster.symbols),
         };
         let id = known.or_else(|| self.free_pods.pop());
         let id = id.unwrap_or_else(|| {
@@ -569,14 +725,20 @@ impl Engine {
             PodId::from_index(self.pods.len() - 1)
         });
         self.pods[id.index()] = Some(row);
+        let info = compile_info(pod, &mut self.cluster);
+        self.cluster.set_pod_info(id, info);
         self.pod_index.insert((namespace, name), id);
         if is_bound {
             self.bring_to_node(id, &pod.spec.node_name);
+            self.pod_moved(info, true, now);
         } else {
             self.bring_to_queue(id, pod, now);
         }
         if let Some(node) = freed {
             self.wake(node, now);
+            old_info
+                .into_iter()
+                .for_each(|info| self.pod_moved(info, false, now));
         }
     }
 
@@ -622,6 +784,7 @@ impl Engine {
         self.free_pods.push(pod);
         if let PodState::Placed(node) = row.state {
             self.wake(node, now);
+            self.pod_moved(self.cluster.pod_info(pod), false, now);
         }
     }
 
@@ -637,6 +800,7 @@ impl Engine {
             _ => {}
         }
         self.clear_nomination(pod);
+        self.watching.remove(&pod);
         let mut row = self.pods[pod.index()].take()?;
         self.queue.remove(pod, row.class, &mut row.queue);
         Some(row)
@@ -650,11 +814,40 @@ impl Engine {
             let name = self.cluster.name_symbol(node);
             self.cluster.is_present(node)
                 && listed_nodes(profile, class).is_none_or(|names| names.contains(&name))
-                && first_refusal(profile, class, &self.cluster, node).is_none()
+                && first_refusal_by_node(profile, class, &self.cluster, node).is_none()
         };
         let helped: Vec<ClassId> = self.queue.waiting_classes().filter(accepts).collect();
         for class in helped {
             for pod in self.queue.take_waiting(class) {
+                self.queue_again(pod, now, false);
+            }
+        }
+    }
+
+    /// Queues the waiting pods that a pod which came to a node, or left one, may help.
+    fn pod_moved(&mut self, other: PodInfo, came: bool, now: TimeNanos) {
+        self.wake_watching(now, |engine, pod| {
+            let Some(row) = engine.pods[pod.index()].as_ref() else {
+                return false;
+            };
+            let incoming = engine.incoming(pod, row);
+            let mut filters = engine.profiles[incoming.class.profile].cluster_filters();
+            filters.any(|filter| filter.may_help(&incoming, other, came, &engine.cluster))
+        });
+    }
+
+    /// Queues those of the watching pods that `helped` names.
+    fn wake_watching(&mut self, now: TimeNanos, helped: impl Fn(&Self, PodId) -> bool) {
+        if self.watching.is_empty() {
+            return;
+        }
+        let watching = self.watching.iter().copied();
+        let helped: Vec<PodId> = watching.filter(|pod| helped(self, *pod)).collect();
+        for pod in helped {
+            let Some(row) = self.pods[pod.index()].as_mut() else {
+                continue;
+            };
+            if self.queue.stop_waiting(pod, row.class, &mut row.queue) {
                 self.queue_again(pod, now, false);
             }
         }

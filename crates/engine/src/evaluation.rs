@@ -6,7 +6,9 @@
 
 use crate::cluster::{Cluster, PodUsage};
 use crate::diagnosis::Diagnosis;
-use crate::framework::Refusal;
+use crate::framework::{
+    FilterPlugin, FilterStage, IncomingPod, NodeFilter, NodeScore, Refusal, ScorePlugin, ScoreStage,
+};
 use crate::ids::{NodeId, PodId, Symbol};
 use crate::plugins::node_affinity::NodeAffinity;
 use crate::pod_class::PodClass;
@@ -59,7 +61,7 @@ impl Evaluation {
     /// Evaluates every node. O(nodes × plugins).
     pub(crate) fn new(
         profile: &Profile,
-        class: &PodClass,
+        pod: &IncomingPod<'_>,
         cluster: &Cluster,
         nominations: &[Nominations<'_>],
     ) -> Self {
@@ -68,16 +70,13 @@ impl Evaluation {
             .iter()
             .map(|at| (at.node, at.pods.iter().map(|(pod, _)| *pod).collect()));
         evaluation.nominated = nominated.collect();
-        if let Some(refusal) = profile
-            .filters()
-            .find_map(|plugin| plugin.pre_filter(class).err())
-        {
+        if let Some(refusal) = profile.pre_filter(pod.class) {
             evaluation.pre_filter = Some(refusal);
             return evaluation;
         }
-        evaluation.filter(profile, class, cluster, nominations);
+        evaluation.filter(profile, pod, cluster, nominations);
         if !evaluation.feasible.is_empty() {
-            evaluation.score(profile, class, cluster);
+            evaluation.score(profile, pod, cluster);
         }
         evaluation
     }
@@ -121,11 +120,11 @@ impl Evaluation {
     fn filter(
         &mut self,
         profile: &Profile,
-        class: &PodClass,
+        pod: &IncomingPod<'_>,
         cluster: &Cluster,
         nominations: &[Nominations<'_>],
     ) {
-        let nodes: Vec<NodeId> = match listed_nodes(profile, class) {
+        let nodes: Vec<NodeId> = match listed_nodes(profile, pod.class) {
             None => cluster.nodes().collect(),
             Some(names) => {
                 self.listed_nodes = Some(names.to_vec());
@@ -138,77 +137,159 @@ impl Evaluation {
             }
         };
         let nominated = |node| nominations.iter().find(|at| at.node == node);
+        let filters = Filters::new(profile, pod, cluster);
         let mut copy = (!nominations.is_empty()).then(|| cluster.clone());
         for node in nodes {
             // With nominated pods a node must pass twice: with them, and without, since
             // they may never come.
             let with_nominated = nominated(node).and_then(|at| {
                 copy.as_mut()?.with_pods(node, &at.pods, |cluster| {
-                    first_refusal(profile, class, cluster, node)
+                    Filters::new(profile, pod, cluster).first_refusal(node)
                 })
             });
-            match with_nominated.or_else(|| first_refusal(profile, class, cluster, node)) {
+            match with_nominated.or_else(|| filters.first_refusal(node)) {
                 Some(refusal) => self.refused.push((node, refusal)),
                 None => self.feasible.push(node),
             }
         }
     }
 
-    fn score(&mut self, profile: &Profile, class: &PodClass, cluster: &Cluster) {
+    fn score(&mut self, profile: &Profile, pod: &IncomingPod<'_>, cluster: &Cluster) {
         self.totals = vec![0; self.feasible.len()];
-        for (plugin, weight) in profile.scores() {
-            match plugin.pre_score(class) {
-                Ok(true) => {}
-                Ok(false) => continue,
+        for (stage, weight) in profile.scores() {
+            let scored = match stage {
+                ScoreStage::Node(plugin) => self.score_by_node(plugin.as_ref(), pod, cluster),
+                ScoreStage::Cluster(plugin) => {
+                    let prepared = plugin.prepare_score(pod, cluster, &self.feasible);
+                    Ok(prepared.map(|prepared| self.score_by_cluster(plugin.name(), &*prepared)))
+                }
+            };
+            match scored {
+                Ok(None) => {}
+                Ok(Some(mut scores)) => {
+                    for (total, score) in self.totals.iter_mut().zip(&mut scores.weighted) {
+                        *score *= weight;
+                        *total += *score;
+                    }
+                    self.scores.push(scores);
+                }
                 Err(error) => {
-                    let name = plugin.name();
-                    self.error = Some(format!("running PreScore plugin \"{name}\": {error}"));
+                    self.error = Some(error);
                     self.scores.clear();
                     self.totals.clear();
                     return;
                 }
             }
-            let nodes = self.feasible.iter();
-            let raw: Vec<i64> = nodes
-                .map(|&node| plugin.score_node(class, cluster, node))
-                .collect();
-            let maximum = raw.iter().copied().max().unwrap_or(0);
-            let normalized = raw
-                .iter()
-                .map(|&raw| plugin.normalize().apply(raw, maximum));
-            let weighted: Vec<i64> = normalized.map(|score| score * weight).collect();
-            for (total, score) in self.totals.iter_mut().zip(&weighted) {
-                *total += score;
-            }
-            self.scores.push(PluginScores {
-                plugin: plugin.name(),
-                raw,
-                weighted,
-            });
         }
-        if self.scores.is_empty() && profile.scores().next().is_none() {
+        if profile.scores().is_empty() {
             // Without any Score plugin every node counts 1, as upstream has it.
             self.totals.fill(1);
         }
     }
+
+    /// Raw and normalized scores.
+    fn score_by_node(
+        &self,
+        plugin: &dyn ScorePlugin,
+        pod: &IncomingPod<'_>,
+        cluster: &Cluster,
+    ) -> Result<Option<PluginScores>, String> {
+        let name = plugin.name();
+        let rates = plugin.pre_score(pod.class);
+        if !rates.map_err(|error| format!("running PreScore plugin \"{name}\": {error}"))? {
+            return Ok(None);
+        }
+        let nodes = self.feasible.iter();
+        let raw: Vec<i64> = nodes
+            .map(|&node| plugin.score_node(pod.class, cluster, node))
+            .collect();
+        let maximum = raw.iter().copied().max().unwrap_or(0);
+        let normalized = raw
+            .iter()
+            .map(|&raw| plugin.normalize().apply(raw, maximum));
+        let weighted = normalized.collect();
+        Ok(Some(PluginScores {
+            plugin: name,
+            raw,
+            weighted,
+        }))
+    }
+
+    fn score_by_cluster(&self, plugin: &'static str, prepared: &dyn NodeScore) -> PluginScores {
+        let raw: Vec<i64> = self
+            .feasible
+            .iter()
+            .map(|node| prepared.score_node(*node))
+            .collect();
+        let mut weighted = raw.clone();
+        prepared.normalize(&self.feasible, &mut weighted);
+        PluginScores {
+            plugin,
+            raw,
+            weighted,
+        }
+    }
 }
 
-/// The refusal of the first plugin that refuses the node.
-pub(crate) fn first_refusal(
+/// All Filter stages, those that look at the whole cluster prepared.
+pub(crate) struct Filters<'c> {
+    class: &'c PodClass,
+    cluster: &'c Cluster,
+    stages: Vec<PreparedFilter<'c>>,
+}
+
+enum PreparedFilter<'c> {
+    Node(&'c dyn FilterPlugin),
+    Cluster(Box<dyn NodeFilter + 'c>),
+}
+
+impl<'c> Filters<'c> {
+    pub(crate) fn new(profile: &'c Profile, pod: &IncomingPod<'c>, cluster: &'c Cluster) -> Self {
+        let prepare = |stage: &'c FilterStage| match stage {
+            FilterStage::Node(plugin) => plugin
+                .applies(pod.class)
+                .then(|| PreparedFilter::Node(plugin.as_ref())),
+            FilterStage::Cluster(plugin) => plugin
+                .prepare_filter(pod, cluster)
+                .map(PreparedFilter::Cluster),
+        };
+        let stages = profile.filters().iter().filter_map(prepare).collect();
+        Self {
+            class: pod.class,
+            cluster,
+            stages,
+        }
+    }
+
+    /// The refusal of the first stage that refuses the node.
+    pub(crate) fn first_refusal(&self, node: NodeId) -> Option<Refusal> {
+        let refuse = |stage: &PreparedFilter<'_>| match stage {
+            PreparedFilter::Node(plugin) => {
+                plugin.filter_node(self.class, self.cluster, node).err()
+            }
+            PreparedFilter::Cluster(filter) => filter.filter_node(node).err(),
+        };
+        self.stages.iter().find_map(refuse)
+    }
+}
+
+/// The refusal of the first stage that refuses the node, of those that look at one node.
+pub(crate) fn first_refusal_by_node(
     profile: &Profile,
     class: &PodClass,
     cluster: &Cluster,
     node: NodeId,
 ) -> Option<Refusal> {
-    let mut filters = profile.filters().filter(|plugin| plugin.applies(class));
-    filters.find_map(|plugin| plugin.filter_node(class, cluster, node).err())
+    let mut filters = profile
+        .node_filters()
+        .filter(|(_, plugin)| plugin.applies(class));
+    filters.find_map(|(_, plugin)| plugin.filter_node(class, cluster, node).err())
 }
 
 /// The nodes to which the profile's plugins restrict the pod by name.
 pub(crate) fn listed_nodes<'c>(profile: &Profile, class: &'c PodClass) -> Option<&'c [Symbol]> {
-    let restricts = profile
-        .filters()
-        .any(|plugin| plugin.name() == NodeAffinity::NAME);
+    let mut filters = profile.node_filters();
+    let restricts = filters.any(|(_, plugin)| plugin.name() == NodeAffinity::NAME);
     if restricts {
         class.listed_nodes.as_deref()
     } else {

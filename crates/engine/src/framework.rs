@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, OwnerKey, PodInfo};
 use crate::ids::{NodeId, ResourceId};
 use crate::pod_class::PodClass;
 
@@ -29,16 +29,34 @@ pub trait Plugin: Send + Sync {
 #[derive(Clone, Default)]
 pub struct Stages {
     /// Its Filter stage.
-    pub filter: Option<Arc<dyn FilterPlugin>>,
+    pub filter: Option<FilterStage>,
     /// Its Score stage.
-    pub score: Option<Arc<dyn ScorePlugin>>,
+    pub score: Option<ScoreStage>,
+}
+
+/// A Filter stage.
+#[derive(Clone)]
+pub enum FilterStage {
+    /// Looks at one node at a time.
+    Node(Arc<dyn FilterPlugin>),
+    /// Looks at the whole cluster.
+    Cluster(Arc<dyn ClusterFilterPlugin>),
+}
+
+/// A Score stage.
+#[derive(Clone)]
+pub enum ScoreStage {
+    /// Looks at one node at a time.
+    Node(Arc<dyn ScorePlugin>),
+    /// Looks at the whole cluster.
+    Cluster(Arc<dyn ClusterScorePlugin>),
 }
 
 impl Stages {
     /// A plugin that filters.
     pub fn filter(plugin: impl FilterPlugin + 'static) -> Self {
         Self {
-            filter: Some(Arc::new(plugin)),
+            filter: Some(FilterStage::Node(Arc::new(plugin))),
             score: None,
         }
     }
@@ -47,16 +65,27 @@ impl Stages {
     pub fn score(plugin: impl ScorePlugin + 'static) -> Self {
         Self {
             filter: None,
-            score: Some(Arc::new(plugin)),
+            score: Some(ScoreStage::Node(Arc::new(plugin))),
         }
     }
 
     /// A plugin that does both.
     pub fn filter_and_score(plugin: impl FilterPlugin + ScorePlugin + 'static) -> Self {
         let plugin = Arc::new(plugin);
+        let filter = FilterStage::Node(plugin.clone());
         Self {
-            filter: Some(plugin.clone()),
-            score: Some(plugin),
+            filter: Some(filter),
+            score: Some(ScoreStage::Node(plugin)),
+        }
+    }
+
+    /// A plugin that looks at the whole cluster, and filters and scores.
+    pub fn cluster(plugin: impl ClusterFilterPlugin + ClusterScorePlugin + 'static) -> Self {
+        let plugin = Arc::new(plugin);
+        let filter = FilterStage::Cluster(plugin.clone());
+        Self {
+            filter: Some(filter),
+            score: Some(ScoreStage::Cluster(plugin)),
         }
     }
 }
@@ -127,6 +156,74 @@ pub trait ScorePlugin: Plugin {
         let _ = (class, cluster);
         0
     }
+}
+
+/// The pod that is being decided.
+#[derive(Clone, Copy)]
+pub struct IncomingPod<'c> {
+    /// What its spec says.
+    pub class: &'c PodClass,
+    /// What other pods can see of it.
+    pub info: PodInfo,
+    /// The workload that controls it.
+    pub owner: Option<OwnerKey>,
+}
+
+/// Refuses nodes by what runs on other nodes.
+pub trait ClusterFilterPlugin: Plugin {
+    /// The PreFilter stage: looks at the whole cluster once; `None` if the plugin has
+    /// nothing to say about the pod (Skip).
+    fn prepare_filter<'c>(
+        &'c self,
+        pod: &IncomingPod<'c>,
+        cluster: &'c Cluster,
+    ) -> Option<Box<dyn NodeFilter + 'c>>;
+
+    /// Whether [`ClusterFilterPlugin::prepare_filter`] would have something to say.
+    fn filters(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool;
+
+    /// Whether a pod that this plugin refused may fit once `other` came to some node or
+    /// left it.
+    fn may_help(
+        &self,
+        pod: &IncomingPod<'_>,
+        other: PodInfo,
+        came: bool,
+        cluster: &Cluster,
+    ) -> bool;
+}
+
+/// A filter that knows the cluster as it is now.
+pub trait NodeFilter {
+    /// Whether a node may take the pod.
+    ///
+    /// # Errors
+    /// Why it may not.
+    fn filter_node(&self, node: NodeId) -> Result<(), Refusal>;
+}
+
+/// Rates nodes by what runs on other nodes.
+pub trait ClusterScorePlugin: Plugin {
+    /// The PreScore stage: looks at the whole cluster once; `None` if the plugin does not
+    /// rate nodes for the pod (Skip).
+    fn prepare_score<'c>(
+        &'c self,
+        pod: &IncomingPod<'c>,
+        cluster: &'c Cluster,
+        feasible: &[NodeId],
+    ) -> Option<Box<dyn NodeScore + 'c>>;
+
+    /// Whether [`ClusterScorePlugin::prepare_score`] might rate nodes.
+    fn scores(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool;
+}
+
+/// A rating that knows the cluster as it is now.
+pub trait NodeScore {
+    /// The score, before normalizing and weights.
+    fn score_node(&self, node: NodeId) -> i64;
+
+    /// Normalizes the scores of the feasible nodes to 0 .. [`MAX_NODE_SCORE`].
+    fn normalize(&self, feasible: &[NodeId], scores: &mut [i64]);
 }
 
 /// How raw scores become scores from 0 to [`MAX_NODE_SCORE`].
@@ -211,6 +308,16 @@ pub enum Reason {
     NodeAffinityConflict,
     /// A port of the node is taken.
     PortsTaken,
+    /// A topology spread constraint would be broken.
+    SpreadConstraintsMismatch,
+    /// The node lacks the label over which pods are to be spread.
+    SpreadLabelMissing,
+    /// The pods that must be near are not.
+    PodAffinityMismatch,
+    /// Pods that must not be near are.
+    PodAntiAffinityMismatch,
+    /// A pod there does not want this one near.
+    ExistingPodsAntiAffinityMismatch,
     /// The node takes no more pods.
     TooManyPods,
     /// Too little of a resource is left.
@@ -234,6 +341,18 @@ impl Reason {
             }
             Self::NodeAffinityConflict => "pod affinity terms conflict".into(),
             Self::PortsTaken => "node(s) didn't have free ports for the requested pod ports".into(),
+            Self::SpreadConstraintsMismatch => {
+                "node(s) didn't match pod topology spread constraints".into()
+            }
+            Self::SpreadLabelMissing => {
+                "node(s) didn't match pod topology spread constraints (missing required label)"
+                    .into()
+            }
+            Self::PodAffinityMismatch => "node(s) didn't match pod affinity rules".into(),
+            Self::PodAntiAffinityMismatch => "node(s) didn't match pod anti-affinity rules".into(),
+            Self::ExistingPodsAntiAffinityMismatch => {
+                "node(s) didn't satisfy existing pods anti-affinity rules".into()
+            }
             Self::TooManyPods => "Too many pods".into(),
             Self::Insufficient(resource) => {
                 format!("Insufficient {}", cluster.resource_name(*resource))

@@ -6,13 +6,14 @@ use outrank_api::pod_resources::{
 use outrank_api::quantity::Quantity;
 use outrank_api::types::{Container, Node, Pod, PodSpec, Taint};
 
-use crate::cluster::{Cluster, HostPort, NodeObject, PodUsage};
+use crate::cluster::{Cluster, HostPort, NodeObject, OwnerKey, PodInfo, PodUsage};
 use crate::ids::{ResourceId, Symbol, Symbols};
 use crate::node_match::{PreferredNodes, RequiredNodes};
 use crate::plugins::image_locality::with_tag;
 use crate::plugins::node_affinity::listed_nodes;
 use crate::plugins::node_ports::NodePorts;
 use crate::pod_class::PodClass;
+use crate::pod_match::{AffinityTerms, PodIdentity, SpreadConstraint, compile_labels};
 use crate::profile::Profile;
 
 /// Compiles a node.
@@ -117,9 +118,45 @@ pub(crate) fn compile_class(
             .then(|| PreferredNodes::compile(preferred, symbols)),
         tolerations: spec.tolerations.clone().into(),
         images: images(spec, symbols),
+        spread_constraints: SpreadConstraint::compile_all(
+            &spec.topology_spread_constraints,
+            &pod.metadata.labels,
+            symbols,
+        ),
         container_count: (spec.init_containers.len() + spec.containers.len()) as i64,
         has_resource_claims: !spec.resource_claims.is_empty(),
     }
+}
+
+/// Compiles what other pods can see of a pod.
+pub(crate) fn compile_info(pod: &Pod, cluster: &mut Cluster) -> PodInfo {
+    let identity = PodIdentity {
+        namespace: cluster.symbols.intern(&pod.metadata.namespace),
+        labels: compile_labels(&pod.metadata.labels, &mut cluster.symbols),
+    };
+    let terms = AffinityTerms::compile(pod, &mut cluster.symbols);
+    PodInfo {
+        identity: cluster.intern_identity(identity),
+        terms: cluster.intern_terms(terms),
+        is_terminating: pod.metadata.deletion_timestamp.is_some(),
+    }
+}
+
+/// The workload that controls a pod, if it is of a kind that says which pods it selects.
+pub(crate) fn compile_owner(pod: &Pod, symbols: &mut Symbols) -> Option<OwnerKey> {
+    let owner = pod.metadata.controller()?;
+    let is_known = matches!(
+        (owner.api_version.as_str(), owner.kind.as_str()),
+        ("v1", "ReplicationController") | ("apps/v1", "ReplicaSet" | "StatefulSet")
+    );
+    is_known.then(|| {
+        let namespace = symbols.intern(&pod.metadata.namespace);
+        (
+            symbols.intern(&owner.kind),
+            namespace,
+            symbols.intern(&owner.name),
+        )
+    })
 }
 
 fn above_zero(requests: Vec<(ResourceId, i64)>) -> Box<[(ResourceId, i64)]> {

@@ -41,6 +41,7 @@ mod ingest;
 pub mod node_match;
 pub mod plugins;
 pub mod pod_class;
+pub mod pod_match;
 pub mod profile;
 mod queue;
 mod tie_order;

@@ -9,6 +9,7 @@ use outrank_api::types::Toleration;
 use crate::cluster::{HostPort, PodUsage};
 use crate::ids::{ResourceId, Symbol};
 use crate::node_match::{PreferredNodes, RequiredNodes};
+use crate::pod_match::SpreadConstraint;
 
 /// All that scheduling reads of a pod's spec. Equal specs give equal classes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +41,8 @@ pub struct PodClass {
     pub images: Box<[Symbol]>,
     /// Number of init containers and containers.
     pub container_count: i64,
+    /// Topology spread constraints of the pod itself.
+    pub spread_constraints: Box<[SpreadConstraint]>,
     /// Whether the pod claims devices (dynamic resource allocation).
     pub has_resource_claims: bool,
 }

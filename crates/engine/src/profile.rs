@@ -4,22 +4,26 @@
 //! (`apis/config/v1/default_plugins.go`, Kubernetes 1.36). [`Profile`] is the same with
 //! plugins built and resources interned.
 
-use std::sync::Arc;
-
-use outrank_api::types::NodeAffinity as NodeAffinitySpec;
+use outrank_api::types::{NodeAffinity as NodeAffinitySpec, TopologySpreadConstraint};
 
 use crate::cluster::Cluster;
-use crate::framework::{FilterPlugin, ScorePlugin, Stages};
+use crate::framework::{
+    ClusterFilterPlugin, FilterPlugin, FilterStage, IncomingPod, Refusal, ScorePlugin, ScoreStage,
+    Stages,
+};
 use crate::plugins::dynamic_resources::DynamicResources;
 use crate::plugins::image_locality::ImageLocality;
+use crate::plugins::inter_pod_affinity::InterPodAffinity;
 use crate::plugins::node_affinity::NodeAffinity;
 use crate::plugins::node_name::NodeName;
 use crate::plugins::node_ports::NodePorts;
 use crate::plugins::node_resources_balanced_allocation::NodeResourcesBalancedAllocation;
 use crate::plugins::node_resources_fit::NodeResourcesFit;
 use crate::plugins::node_unschedulable::NodeUnschedulable;
+use crate::plugins::pod_topology_spread::PodTopologySpread;
 use crate::plugins::scheduling_gates::SchedulingGates;
 use crate::plugins::taint_toleration::TaintToleration;
+use crate::pod_class::PodClass;
 
 /// The scheduler name of the default profile, and of pods that name none.
 pub const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
@@ -37,6 +41,11 @@ pub struct ProfileConfig {
     pub score: Vec<(String, i64)>,
     /// Arguments of NodeAffinity.
     pub added_affinity: Option<NodeAffinitySpec>,
+    /// Arguments of InterPodAffinity.
+    pub inter_pod_affinity: InterPodAffinityArgs,
+    /// Constraints that PodTopologySpread gives to pods without any; `None` is the built-in
+    /// ones.
+    pub default_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
     /// Arguments of NodeResourcesFit.
     pub node_resources_fit: NodeResourcesFitArgs,
     /// Resources of NodeResourcesBalancedAllocation; their weights do not matter.
@@ -52,12 +61,16 @@ impl Default for ProfileConfig {
             NodeAffinity::NAME,
             NodePorts::NAME,
             NodeResourcesFit::NAME,
+            PodTopologySpread::NAME,
+            InterPodAffinity::NAME,
             DynamicResources::NAME,
         ];
         let score = [
             (TaintToleration::NAME, 3),
             (NodeAffinity::NAME, 2),
             (NodeResourcesFit::NAME, 1),
+            (PodTopologySpread::NAME, 2),
+            (InterPodAffinity::NAME, 2),
             (DynamicResources::NAME, 2),
             (NodeResourcesBalancedAllocation::NAME, 1),
             (ImageLocality::NAME, 1),
@@ -68,6 +81,8 @@ impl Default for ProfileConfig {
             filter: filter.map(String::from).into(),
             score: score.map(|(name, weight)| (name.to_owned(), weight)).into(),
             added_affinity: None,
+            inter_pod_affinity: InterPodAffinityArgs::default(),
+            default_spread_constraints: None,
             node_resources_fit: NodeResourcesFitArgs::default(),
             balanced_allocation_resources: vec!["cpu".into(), "memory".into()],
         }
@@ -91,6 +106,24 @@ impl Default for NodeResourcesFitArgs {
             ignored_resources: Vec::new(),
             ignored_resource_groups: Vec::new(),
             scoring_strategy: ScoringStrategy::LeastAllocated(default_resources()),
+        }
+    }
+}
+
+/// Arguments of InterPodAffinity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterPodAffinityArgs {
+    /// What a required affinity term of a pod that is there counts, 0 to 100.
+    pub hard_pod_affinity_weight: i64,
+    /// Whether preferred terms of pods that are there count only for pods with some.
+    pub ignore_preferred_terms_of_existing_pods: bool,
+}
+
+impl Default for InterPodAffinityArgs {
+    fn default() -> Self {
+        Self {
+            hard_pod_affinity_weight: 1,
+            ignore_preferred_terms_of_existing_pods: false,
         }
     }
 }
@@ -155,8 +188,8 @@ pub struct Profile {
     pub fit_resources: Vec<String>,
     /// Names of the resources that NodeResourcesBalancedAllocation scores, in order.
     pub balanced_resources: Vec<String>,
-    filters: Vec<Arc<dyn FilterPlugin>>,
-    scores: Vec<(Arc<dyn ScorePlugin>, i64)>,
+    filters: Vec<FilterStage>,
+    scores: Vec<(ScoreStage, i64)>,
 }
 
 impl Profile {
@@ -195,27 +228,78 @@ impl Profile {
         })
     }
 
-    /// The Filter plugins in order.
-    pub fn filters(&self) -> impl Iterator<Item = &dyn FilterPlugin> {
-        self.filters.iter().map(AsRef::as_ref)
+    /// The Filter stages in order.
+    pub fn filters(&self) -> &[FilterStage] {
+        &self.filters
     }
 
-    /// The Filter plugin at a position of [`Profile::filters`].
-    pub(crate) fn filter_at(&self, order: usize) -> &dyn FilterPlugin {
-        self.filters[order].as_ref()
+    /// The Filter stages that look at one node at a time, with their place in the order.
+    pub fn node_filters(&self) -> impl Iterator<Item = (usize, &dyn FilterPlugin)> {
+        self.filters
+            .iter()
+            .enumerate()
+            .filter_map(|(order, stage)| match stage {
+                FilterStage::Node(plugin) => Some((order, plugin.as_ref())),
+                FilterStage::Cluster(_) => None,
+            })
     }
 
-    /// The Score plugins in order, with their weights.
-    pub fn scores(&self) -> impl Iterator<Item = (&dyn ScorePlugin, i64)> {
+    /// The Filter stages that look at the whole cluster.
+    pub fn cluster_filters(&self) -> impl Iterator<Item = &dyn ClusterFilterPlugin> {
+        self.filters.iter().filter_map(|stage| match stage {
+            FilterStage::Node(_) => None,
+            FilterStage::Cluster(plugin) => Some(plugin.as_ref()),
+        })
+    }
+
+    /// The Score stages in order, with their weights.
+    pub fn scores(&self) -> &[(ScoreStage, i64)] {
+        &self.scores
+    }
+
+    /// The Score stages that look at one node at a time, with their place in the order.
+    pub fn node_scores(&self) -> impl Iterator<Item = (usize, &dyn ScorePlugin)> {
         self.scores
             .iter()
-            .map(|(plugin, weight)| (plugin.as_ref(), *weight))
+            .enumerate()
+            .filter_map(|(order, (stage, _))| match stage {
+                ScoreStage::Node(plugin) => Some((order, plugin.as_ref())),
+                ScoreStage::Cluster(_) => None,
+            })
     }
 
-    /// The Score plugin at a position of [`Profile::scores`], and its weight.
-    pub(crate) fn score_at(&self, order: usize) -> (&dyn ScorePlugin, i64) {
-        let (plugin, weight) = &self.scores[order];
-        (plugin.as_ref(), *weight)
+    /// The refusal by a PreFilter stage for all nodes alike.
+    pub fn pre_filter(&self, class: &PodClass) -> Option<Refusal> {
+        self.node_filters()
+            .find_map(|(_, plugin)| plugin.pre_filter(class).err())
+    }
+
+    /// Whether what runs on other nodes matters to where the pod can or should go.
+    pub fn depends_on_other_nodes(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool {
+        let scores = |(stage, _): &(ScoreStage, i64)| match stage {
+            ScoreStage::Node(_) => false,
+            ScoreStage::Cluster(plugin) => plugin.scores(pod, cluster),
+        };
+        self.cluster_filters()
+            .any(|plugin| plugin.filters(pod, cluster))
+            || self.scores.iter().any(scores)
+    }
+
+    /// The Filter plugin at a place in the order, which is one of [`Profile::node_filters`].
+    pub(crate) fn node_filter_at(&self, order: usize) -> &dyn FilterPlugin {
+        match &self.filters[order] {
+            FilterStage::Node(plugin) => plugin.as_ref(),
+            FilterStage::Cluster(_) => unreachable!("a plan names node filters only"),
+        }
+    }
+
+    /// The Score plugin at a place in the order, which is one of [`Profile::node_scores`],
+    /// and its weight.
+    pub(crate) fn node_score_at(&self, order: usize) -> (&dyn ScorePlugin, i64) {
+        match &self.scores[order] {
+            (ScoreStage::Node(plugin), weight) => (plugin.as_ref(), *weight),
+            (ScoreStage::Cluster(_), _) => unreachable!("a plan names node scores only"),
+        }
     }
 }
 
@@ -231,6 +315,17 @@ fn build(name: &str, config: &ProfileConfig, cluster: &mut Cluster) -> Result<St
         }
         NodePorts::NAME => Stages::filter(NodePorts::new(&mut cluster.symbols)),
         NodeResourcesFit::NAME => Stages::filter_and_score(NodeResourcesFit::new(fit, cluster)),
+        PodTopologySpread::NAME => Stages::cluster(PodTopologySpread::new(
+            config.default_spread_constraints.as_deref(),
+            &mut cluster.symbols,
+        )),
+        InterPodAffinity::NAME => {
+            let args = config.inter_pod_affinity;
+            Stages::cluster(InterPodAffinity::new(
+                args.hard_pod_affinity_weight,
+                args.ignore_preferred_terms_of_existing_pods,
+            ))
+        }
         DynamicResources::NAME => Stages::filter_and_score(DynamicResources),
         NodeResourcesBalancedAllocation::NAME => Stages::score(
             NodeResourcesBalancedAllocation::new(&config.balanced_allocation_resources, cluster),

@@ -118,6 +118,20 @@ impl SchedulingQueue {
         }
     }
 
+    /// Takes out a pod if it waits for an event; returns whether it did.
+    pub(crate) fn stop_waiting(
+        &mut self,
+        pod: PodId,
+        class: ClassId,
+        state: &mut QueueState,
+    ) -> bool {
+        let waits = state.place == Place::Waiting;
+        if waits {
+            self.remove(pod, class, state);
+        }
+        waits
+    }
+
     /// Takes the pod that is tried next. `state` gives the state of a pod.
     pub(crate) fn pop(&mut self, state: impl Fn(PodId) -> Option<QueueState>) -> Option<PodId> {
         while let Some(((_, _, Reverse(sequence)), pod)) = self.active.pop() {

@@ -9,7 +9,7 @@
 //! neighbours; only when a gap is used up are all ranks given anew.
 
 use crate::cluster::Cluster;
-use crate::ids::NodeId;
+use crate::ids::{NodeId, Symbol};
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +17,8 @@ pub(crate) struct TieOrder {
     seed: Option<u64>,
     order: Vec<NodeId>,
     rank: Vec<Option<u32>>,
+    /// Whose rank it is: rows of deleted nodes are used again.
+    name: Vec<Option<Symbol>>,
     relabelled: u64,
     read: u64,
 }
@@ -47,41 +49,46 @@ impl TieOrder {
             return;
         }
         self.rank.resize(cluster.row_count(), None);
+        self.name.resize(cluster.row_count(), None);
         let changed: Option<Vec<NodeId>> = cluster.log().since(self.read).map(|changes| {
             let objects = changes.filter(|(_, change)| *change == crate::cluster::Change::Object);
-            objects.map(|(node, _)| node).collect()
+            let nodes = objects.map(|(node, _)| node);
+            nodes
+                .filter(|node| !self.is_known(cluster, *node))
+                .collect()
         });
         self.read = end;
         match changed {
             Some(changed) if changed.len() <= 16 => {
-                changed
-                    .into_iter()
-                    .for_each(|node| self.place(cluster, node));
+                self.forget(&changed);
+                let present = changed.into_iter().filter(|node| cluster.is_present(*node));
+                present.for_each(|node| self.place(cluster, node));
             }
-            Some(changed) if changed.iter().all(|node| self.is_known(cluster, *node)) => {}
             _ => self.sort(cluster),
         }
     }
 
+    /// Whether the row still holds the node that has this rank.
     fn is_known(&self, cluster: &Cluster, node: NodeId) -> bool {
-        cluster.is_present(node)
-            && self.rank[node.index()].is_some()
-            && self
-                .find(cluster, node)
-                .is_ok_and(|at| self.order[at] == node)
+        cluster.is_present(node) && self.name[node.index()] == Some(cluster.name_symbol(node))
+    }
+
+    /// Takes rows out of the order. Rows that hold another node by now would stand in the
+    /// wrong place and lead every search astray: all of them go before one is placed.
+    fn forget(&mut self, nodes: &[NodeId]) {
+        let mut was_ranked = false;
+        for node in nodes {
+            was_ranked |= self.rank[node.index()].take().is_some();
+            self.name[node.index()] = None;
+        }
+        if was_ranked {
+            let rank = &self.rank;
+            self.order.retain(|node| rank[node.index()].is_some());
+        }
     }
 
     fn place(&mut self, cluster: &Cluster, node: NodeId) {
-        if self.is_known(cluster, node) {
-            return;
-        }
-        // The row may have held another node: its old place cannot be found by name.
-        if self.rank[node.index()].take().is_some() {
-            self.order.retain(|other| *other != node);
-        }
-        if !cluster.is_present(node) {
-            return;
-        }
+        self.name[node.index()] = Some(cluster.name_symbol(node));
         let at = self.find(cluster, node).unwrap_or_else(|at| at);
         let rank_at = |at: usize| self.order.get(at).map(|&node| self.rank(node));
         let below = at.checked_sub(1).and_then(rank_at).unwrap_or(0);
@@ -107,6 +114,10 @@ impl TieOrder {
         keyed.sort_unstable();
         self.order = keyed.into_iter().map(|(_, node)| node).collect();
         self.rank.fill(None);
+        self.name.fill(None);
+        for node in &self.order {
+            self.name[node.index()] = Some(cluster.name_symbol(*node));
+        }
         self.relabel();
     }
 

@@ -125,17 +125,17 @@ struct Plan {
 impl Plan {
     fn new(profile: &Profile, class: &PodClass) -> Self {
         let mut plan = Self {
-            base_score: i64::from(profile.scores().next().is_none()),
+            base_score: i64::from(profile.scores().is_empty()),
             ..Self::default()
         };
-        for (order, filter) in profile.filters().enumerate() {
+        for (order, filter) in profile.node_filters() {
             match filter.depends_on() {
                 _ if !filter.applies(class) => {}
                 DependsOn::NodeObject => plan.static_filters.push(order),
                 DependsOn::NodeUsage => plan.usage_filters.push(order),
             }
         }
-        for (order, (score, _)) in profile.scores().enumerate() {
+        for (order, score) in profile.node_scores() {
             match score.pre_score(class) {
                 Ok(true) => plan.add_score(order, score),
                 Ok(false) => {}
@@ -172,20 +172,20 @@ pub(crate) struct Context<'c> {
 
 impl Context<'_> {
     fn refuses(&self, order: usize, node: NodeId) -> Option<OrderedRefusal> {
-        let filter = self.profile.filter_at(order);
+        let filter = self.profile.node_filter_at(order);
         let refusal = filter.filter_node(self.class, self.cluster, node).err()?;
         Some(OrderedRefusal { refusal, order })
     }
 
     fn weighted_score(&self, order: usize, node: NodeId) -> i64 {
-        let (plugin, weight) = self.profile.score_at(order);
+        let (plugin, weight) = self.profile.node_score_at(order);
         plugin.score_node(self.class, self.cluster, node) * weight
     }
 
     fn epochs(&self) -> u64 {
-        let scores = self.profile.scores();
+        let scores = self.profile.node_scores();
         scores
-            .map(|(plugin, _)| plugin.epoch(self.class, self.cluster))
+            .map(|(_, plugin)| plugin.epoch(self.class, self.cluster))
             .sum()
     }
 }
@@ -266,7 +266,7 @@ impl Verdicts {
             let mut entry = group.heap[0];
             let columns = self.plan.normalized.iter().zip(&group.raw).zip(&maxima);
             for ((&order, &raw), &maximum) in columns {
-                let (plugin, weight) = profile.score_at(order);
+                let (plugin, weight) = profile.node_score_at(order);
                 entry.score += plugin.normalize().apply(raw, maximum) * weight;
             }
             entry
@@ -444,7 +444,7 @@ impl Verdicts {
             .normalized
             .iter()
             .map(|&order| {
-                let (plugin, _) = context.profile.score_at(order);
+                let (plugin, _) = context.profile.node_score_at(order);
                 plugin.score_node(context.class, context.cluster, node)
             })
             .collect();

@@ -60,18 +60,30 @@ pub(crate) fn main(arguments: &Bench) -> Result<ExitCode> {
     let limits = Limits { full_evaluation };
     let mut measured = Vec::new();
     for path in &arguments.files {
-        let file = read_from_disk(path).map_err(|errors| {
-            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            anyhow::anyhow!("{}", errors.join("\n"))
-        })?;
+        let file = read_from_disk(path).map_err(|error| anyhow::anyhow!("{error}"))?;
         file.warnings
             .iter()
             .for_each(|warning| eprintln!("{warning}"));
         for case in file.test_cases {
-            let workloads = match case.workloads {
-                Ok(workloads) => workloads,
-                Err(error) => bail!("{error}"),
-            };
+            if arguments
+                .only
+                .as_ref()
+                .is_some_and(|only| !only.starts_with(case.name.as_str()))
+                && case.workloads.is_err()
+            {
+                continue;
+            }
+            let workloads = case.workloads.map_err(|errors| {
+                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                anyhow::anyhow!("{}", errors.join("\n"))
+            })?;
+            if case.scheduler_config_path.is_some() {
+                bail!(
+                    "{}: {}: schedulerConfigPath is not supported",
+                    path.display(),
+                    case.name
+                );
+            }
             for mut workload in workloads {
                 workload.name = format!("{}/{}", case.name, workload.name);
                 let only = arguments.only.as_ref();

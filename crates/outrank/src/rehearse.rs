@@ -85,7 +85,7 @@ pub(crate) struct Rehearse {
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 
-    /// Show only pods of this namespace.
+    /// Show only pods of this namespace; totals and nodes are still those of all.
     #[arg(short, long)]
     namespace: Option<String>,
 
@@ -248,8 +248,7 @@ fn finish(arguments: &Rehearse, mut report: Report, warnings: usize) -> Result<E
         FailOn::Warnings => warnings > 0,
     });
     if let Some(namespace) = &arguments.namespace {
-        report.placed.retain(|pod| pod.namespace == *namespace);
-        report.pending.retain(|pod| pod.namespace == *namespace);
+        keep_namespace(&mut report, namespace);
     }
     match arguments.output {
         Some(Output::Json | Output::Yaml) => print_structured(arguments.output, &report)?,
@@ -262,6 +261,21 @@ fn finish(arguments: &Rehearse, mut report: Report, warnings: usize) -> Result<E
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// Leaves out the pods of other namespaces; totals and nodes stay those of all.
+fn keep_namespace(report: &mut Report, namespace: &str) {
+    let is_kept = |key: &str| key.split('/').next() == Some(namespace);
+    report.placed.retain(|pod| pod.namespace == namespace);
+    report.pending.retain(|pod| pod.namespace == namespace);
+    report.refused.retain(|refused| is_kept(&refused.pod));
+    report.deleted.retain(|pod| is_kept(pod));
+    let refusals = &mut report.kubelet_refusals;
+    refusals.retain(|refusal| is_kept(&refusal.pod));
+    report.other_schedulers.retain(|_, pods| {
+        pods.retain(|pod| is_kept(pod));
+        !pods.is_empty()
+    });
 }
 
 fn print_structured(output: Option<Output>, report: &impl Serialize) -> Result<()> {

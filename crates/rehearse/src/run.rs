@@ -58,6 +58,9 @@ struct Run<'s> {
 
 impl<'s> Run<'s> {
     fn load(&mut self, scenario: &'s Scenario) {
+        for event in &scenario.surroundings {
+            self.engine.handle(event.clone(), 0);
+        }
         for node in &scenario.nodes {
             self.engine.handle(Event::NodeChanged(node.clone()), 0);
         }

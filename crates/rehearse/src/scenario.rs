@@ -9,6 +9,7 @@ use outrank_api::decode::{Object, ObjectKind};
 use outrank_api::defaults::{add_default_tolerations, default_pod};
 use outrank_api::types::{Node, Pod, PodSpec, PriorityClass};
 use outrank_controllers::{Workload, reconcile};
+use outrank_engine::Event;
 
 /// A cluster with everything that wants to run on it.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,9 @@ pub struct Scenario {
     /// Pods that were there, in the order of the input, and then those that their
     /// controllers create. All are defaulted and have their priority.
     pub pods: Vec<Pod>,
+    /// Labels of namespaces, services, and which pods workloads select: what affinity and
+    /// spreading read beside pods and nodes.
+    pub surroundings: Vec<Event>,
     /// Pods that admission refused; they are not among `pods`.
     pub refused: Vec<RefusedPod>,
     /// Pods (`namespace/name`) that their controllers delete, as too many; they are not
@@ -49,19 +53,31 @@ impl Scenario {
         let mut pods = Vec::new();
         let mut classes = Vec::new();
         let mut workloads = Vec::new();
+        let mut surroundings = Vec::new();
         for object in &objects {
             match object {
                 Object::Node(node) => nodes.push((**node).clone()),
                 Object::Pod(pod) => pods.push((**pod).clone()),
                 Object::PriorityClass(class) => classes.push((**class).clone()),
-                workload => workloads.extend(Workload::of(workload)),
+                Object::Namespace(it) => {
+                    surroundings.push(Event::NamespaceChanged((**it).clone()));
+                }
+                Object::Service(it) => surroundings.push(Event::ServiceChanged((**it).clone())),
+                workload => {
+                    workloads.extend(Workload::of(workload));
+                    surroundings.extend(Event::of_owner(workload));
+                }
             }
         }
         let reconciled = reconcile(&workloads, &pods, &nodes).map_err(|error| error.to_string())?;
         let deleted: HashSet<&String> = reconciled.delete.iter().collect();
         pods.retain(|pod| !deleted.contains(&pod.key()));
+        for replica_set in reconciled.replica_sets {
+            surroundings.extend(Event::of_owner(&Object::ReplicaSet(Box::new(replica_set))));
+        }
         let mut scenario = Self {
             nodes,
+            surroundings,
             deleted: reconciled.delete,
             ..Self::default()
         };

@@ -12,8 +12,10 @@ mod apps;
 mod core;
 mod meta;
 mod scheduling;
+mod service;
 
 pub use apps::*;
 pub use core::*;
 pub use meta::*;
 pub use scheduling::*;
+pub use service::*;

@@ -81,6 +81,18 @@ impl<'a> Field<'a> {
             .collect())
     }
 
+    pub(super) fn list_of_at_most(&self, most: usize) -> Result<Vec<Field<'a>>, Problem> {
+        let items = self.list()?;
+        if items.len() > most {
+            let message = format!(
+                "there may be at most {most} of these, found {}",
+                items.len()
+            );
+            return Err(self.problem(message));
+        }
+        Ok(items)
+    }
+
     /// All entries of a map with keys of any kind.
     pub(super) fn entries(&self) -> Result<Vec<(&'a str, Field<'a>)>, Problem> {
         let entries = self

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::field::{Field, Fields, Problem};
 use super::{
     CreateNamespaces, CreateNodes, CreatePods, NodeStrategy, OBJECTS_MAX, OPS_MAX, Op, TestCase,
-    Workload, WorkloadFile,
+    WORKLOADS_MAX, Workload, WorkloadFile,
 };
 
 /// What upstream's files may say besides [`SUPPORTED_OPCODES`].
@@ -195,11 +195,7 @@ impl Reader<'_> {
         let name = fields.require("name")?.text()?.to_owned();
         let config_path = fields.text("schedulerConfigPath")?;
         let ops = fields.require("workloadTemplate")?;
-        let op_fields = ops.list()?;
-        if op_fields.len() > OPS_MAX {
-            let message = format!("{} operations, but {OPS_MAX} is the most", op_fields.len());
-            return Err(ops.problem(message));
-        }
+        let op_fields = ops.list_of_at_most(OPS_MAX)?;
         let workloads = match first_unsupported(&op_fields)? {
             Some(problem) => Err(vec![self.diagnostic(problem)]),
             None => match self.workloads(&fields, &op_fields) {
@@ -222,7 +218,8 @@ impl Reader<'_> {
     ) -> Result<Vec<Workload>, Failure> {
         let mut names = BTreeSet::new();
         let mut workloads = Vec::new();
-        for workload in case.require("workloads")?.list()? {
+        let list = case.require("workloads")?;
+        for workload in list.list_of_at_most(WORKLOADS_MAX)? {
             let fields = workload.object(&[
                 "name",
                 "labels",

@@ -109,6 +109,7 @@ pub(super) fn reconcile<'a>(
         }
         Carrier::New => {
             new = new_replica_set(deployment);
+            maker.create_replica_set(&new);
             sets.extend(mine.iter().map(|it| (*it, 0)));
             sets.push((&new, count(deployment.spec.replicas)));
         }

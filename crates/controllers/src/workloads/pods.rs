@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use outrank_api::types::{
-    ObjectMeta, OwnerReference, Pod, PodSpec, PodStatus, PodTemplateSpec, StringMap,
+    ObjectMeta, OwnerReference, Pod, PodSpec, PodStatus, PodTemplateSpec, ReplicaSet, StringMap,
 };
 
 use super::{PODS_MAX, Reconciled, TooManyPods, Workload};
@@ -39,6 +39,11 @@ impl PodMaker {
 
     pub(super) fn into_reconciled(self) -> Reconciled {
         self.done
+    }
+
+    /// Notes a ReplicaSet that a Deployment creates.
+    pub(super) fn create_replica_set(&mut self, replica_set: &ReplicaSet) {
+        self.done.replica_sets.push(replica_set.clone());
     }
 
     /// Makes room before `count` pods are made.

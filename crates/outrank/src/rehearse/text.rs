@@ -162,7 +162,7 @@ fn totals(report: &Report, out: &mut String) {
         let _ = write!(out, " ({})", rest.join(", "));
     }
     let others = [
-        (summary.running, "there before"),
+        (summary.running, "already bound"),
         (summary.refused, "refused by admission"),
         (summary.other_schedulers, "left to other schedulers"),
         (summary.finished, "finished"),
@@ -206,7 +206,9 @@ fn nodes(report: &Report, out: &mut String) {
     with_pods.truncate(SHOWN_NODES);
     let mut names: Vec<&String> = Vec::new();
     for node in &with_pods {
-        names.extend(node.resources.keys().filter(|name| *name != "pods"));
+        // Resources that nobody asks for say nothing.
+        let used = node.resources.iter().filter(|(_, used)| used.after != 0);
+        names.extend(used.map(|(name, _)| name).filter(|name| *name != "pods"));
     }
     names.sort_unstable();
     names.dedup();
@@ -254,15 +256,11 @@ fn pending(report: &Report, out: &mut String) {
     }
     for ((state, message), pods) in groups {
         let _ = writeln!(out, "  {}: {state}{message}", count(pods.len(), "pod"));
-        let mut names: Vec<String> = pods
+        let names: Vec<String> = pods
             .iter()
-            .take(NAMED_PODS)
             .map(|pod| format!("{}/{}", pod.namespace, pod.name))
             .collect();
-        if pods.len() > NAMED_PODS {
-            names.push(format!("{} more", pods.len() - NAMED_PODS));
-        }
-        let _ = writeln!(out, "    {}", names.join(", "));
+        let _ = writeln!(out, "    {}", some(&names));
     }
 }
 
@@ -283,30 +281,30 @@ fn rest(report: &Report, out: &mut String) {
     }
     if !report.kubelet_refusals.is_empty() {
         let _ = writeln!(out, "\nTHE KUBELET WOULD REFUSE");
+        let mut groups: BTreeMap<[&str; 3], Vec<&str>> = BTreeMap::new();
         for refusal in &report.kubelet_refusals {
-            let (pod, node) = (&refusal.pod, &refusal.node);
-            let _ = writeln!(
-                out,
-                "  {pod} on {node}: {}: {}",
-                refusal.reason, refusal.message
-            );
+            let group = [&refusal.node, &refusal.reason, &refusal.message];
+            let pods = groups.entry(group.map(String::as_str)).or_default();
+            pods.push(&refusal.pod);
+        }
+        for ([node, reason, message], pods) in groups {
+            let number = count(pods.len(), "pod");
+            let _ = writeln!(out, "  {number} on {node}: {reason}: {message}");
+            let _ = writeln!(out, "    {}", some(&pods));
         }
     }
     if !report.other_schedulers.is_empty() {
         let _ = writeln!(out, "\nLEFT TO OTHER SCHEDULERS");
         for (scheduler, pods) in &report.other_schedulers {
-            let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
-            let _ = writeln!(out, "  {scheduler}: {}", some(&pods));
+            let _ = writeln!(out, "  {scheduler}: {}", some(pods));
         }
     }
 }
 
-fn some(pods: &[&str]) -> String {
-    let mut names: Vec<String> = pods
-        .iter()
-        .take(NAMED_PODS)
-        .map(ToString::to_string)
-        .collect();
+/// The first few names, and how many more there are.
+fn some<Name: AsRef<str>>(pods: &[Name]) -> String {
+    let first = pods.iter().take(NAMED_PODS);
+    let mut names: Vec<String> = first.map(|pod| pod.as_ref().to_owned()).collect();
     if pods.len() > NAMED_PODS {
         names.push(format!("{} more", pods.len() - NAMED_PODS));
     }

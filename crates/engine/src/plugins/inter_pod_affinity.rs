@@ -1,0 +1,414 @@
+//! InterPodAffinity: pods that want to be near other pods, or not.
+//!
+//! "Near" means on nodes with the same value of a label (the term's topology key). A node
+//! is refused if required affinity is not met there, if a pod near it matches the required
+//! anti-affinity of the incoming pod, or if the incoming pod matches that of a pod near it
+//! (anti-affinity works both ways). A pod that matches its own affinity terms may be the
+//! first of its group: then any node with the labels will do.
+//!
+//! Preferred terms, of the incoming pod and of those that are there, add their weights to
+//! the nodes near; required affinity terms of pods that are there add
+//! `hardPodAffinityWeight` each. Scores are normalized between the lowest and the highest.
+//! Source: `plugins/interpodaffinity/{filtering,scoring}.go`, Kubernetes 1.36.
+
+use std::borrow::Cow;
+
+use rustc_hash::FxHashMap;
+
+use crate::cluster::{Cluster, PodInfo};
+use crate::framework::{
+    ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, MAX_NODE_SCORE, NodeFilter,
+    NodeScore, Plugin, Reason, Refusal,
+};
+use crate::ids::{NodeId, Symbol};
+use crate::pod_match::{AffinityTerm, AffinityTerms, LabelMatch, PodIdentity};
+
+/// See the module.
+pub struct InterPodAffinity {
+    /// What a required affinity term of a pod that is there counts.
+    hard_pod_affinity_weight: i64,
+    /// Whether preferred terms of pods that are there count for pods without any.
+    ignore_preferred_terms_of_existing_pods: bool,
+}
+
+impl InterPodAffinity {
+    /// Name in configurations.
+    pub const NAME: &'static str = "InterPodAffinity";
+
+    /// The plugin with its arguments; the weight is from 0 to 100.
+    pub fn new(hard_pod_affinity_weight: i64, ignore_preferred_terms: bool) -> Self {
+        Self {
+            hard_pod_affinity_weight,
+            ignore_preferred_terms_of_existing_pods: ignore_preferred_terms,
+        }
+    }
+}
+
+impl Plugin for InterPodAffinity {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+}
+
+/// Counts by topology key and value.
+type DomainCounts = FxHashMap<(Symbol, Symbol), i64>;
+
+/// The incoming pod as terms of pods that are there see it.
+struct Seen<'c> {
+    identity: &'c PodIdentity,
+    namespace_labels: &'c [(Symbol, Symbol)],
+}
+
+impl<'c> Seen<'c> {
+    fn new(pod: &IncomingPod<'_>, cluster: &'c Cluster) -> Self {
+        let identity = cluster.identity(pod.info.identity);
+        Self {
+            identity,
+            namespace_labels: cluster.namespace_labels(identity.namespace),
+        }
+    }
+
+    fn matches(&self, term: &AffinityTerm) -> bool {
+        term.matches(self.identity, self.namespace_labels)
+    }
+}
+
+/// A term of the incoming pod with the namespaces that its selector finds added.
+///
+/// The selector stays, and is then asked of no labels at all, as upstream does (it clears
+/// the selector on a copy): one that only excludes (`NotIn`, `DoesNotExist`) thereby means
+/// every namespace.
+fn resolve<'c>(term: &'c AffinityTerm, cluster: &Cluster) -> Cow<'c, AffinityTerm> {
+    if term.namespace_selector.is_empty() || term.namespace_selector == LabelMatch::NOTHING {
+        return Cow::Borrowed(term);
+    }
+    let mut namespaces = term.namespaces.to_vec();
+    namespaces.extend(cluster.namespaces_matching(&term.namespace_selector));
+    Cow::Owned(AffinityTerm {
+        namespaces: namespaces.into(),
+        ..term.clone()
+    })
+}
+
+/// Whether a term matches each identity, worked out once.
+struct Matcher<'t> {
+    terms: Vec<Cow<'t, AffinityTerm>>,
+    known: FxHashMap<u32, Box<[bool]>>,
+}
+
+impl<'t> Matcher<'t> {
+    fn new(terms: impl Iterator<Item = &'t AffinityTerm>, cluster: &Cluster) -> Self {
+        Self {
+            terms: terms.map(|term| resolve(term, cluster)).collect(),
+            known: FxHashMap::default(),
+        }
+    }
+
+    /// For each term, whether it means pods of that identity.
+    fn matches(&mut self, identity: u32, cluster: &Cluster) -> &[bool] {
+        let terms = &self.terms;
+        self.known.entry(identity).or_insert_with(|| {
+            let identity = cluster.identity(identity);
+            terms
+                .iter()
+                .map(|term| term.matches(identity, &[]))
+                .collect()
+        })
+    }
+}
+
+/// The filter, with counts of the cluster as it is.
+struct Filter<'c> {
+    cluster: &'c Cluster,
+    terms: &'c AffinityTerms,
+    affinity: DomainCounts,
+    /// By the number of the term among the pod's.
+    anti_affinity: DomainCounts,
+    existing_anti_affinity: DomainCounts,
+    existing_keys: Vec<Symbol>,
+    matches_itself: bool,
+}
+
+impl ClusterFilterPlugin for InterPodAffinity {
+    fn prepare_filter<'c>(
+        &'c self,
+        pod: &IncomingPod<'c>,
+        cluster: &'c Cluster,
+    ) -> Option<Box<dyn NodeFilter + 'c>> {
+        let terms = cluster.affinity_terms(pod.info.terms);
+        let seen = Seen::new(pod, cluster);
+        let mut filter = Filter {
+            cluster,
+            terms,
+            affinity: DomainCounts::default(),
+            anti_affinity: DomainCounts::default(),
+            existing_anti_affinity: DomainCounts::default(),
+            existing_keys: Vec::new(),
+            matches_itself: matches_all(&terms.required_affinity, pod.info.identity, cluster),
+        };
+        filter.count_existing(&seen);
+        filter.count_own();
+        let has_terms =
+            !terms.required_affinity.is_empty() || !terms.required_anti_affinity.is_empty();
+        (has_terms || !filter.existing_anti_affinity.is_empty())
+            .then(|| Box::new(filter) as Box<dyn NodeFilter>)
+    }
+
+    fn filters(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool {
+        let terms = cluster.affinity_terms(pod.info.terms);
+        let seen = Seen::new(pod, cluster);
+        !terms.required_affinity.is_empty()
+            || !terms.required_anti_affinity.is_empty()
+            || cluster.placed_terms().any(|number| {
+                let existing = &cluster.affinity_terms(number).required_anti_affinity;
+                existing.iter().any(|term| seen.matches(term))
+            })
+    }
+
+    fn may_help(
+        &self,
+        pod: &IncomingPod<'_>,
+        other: PodInfo,
+        came: bool,
+        cluster: &Cluster,
+    ) -> bool {
+        let terms = cluster.affinity_terms(pod.info.terms);
+        let means_other = |terms: &[AffinityTerm]| {
+            let mut matcher = Matcher::new(terms.iter(), cluster);
+            matcher.matches(other.identity, cluster).contains(&true)
+        };
+        if came {
+            return means_other(&terms.required_affinity);
+        }
+        let seen = Seen::new(pod, cluster);
+        let others = &cluster.affinity_terms(other.terms).required_anti_affinity;
+        // Affinity too: the last pod that matched is gone, and this one may be the first.
+        means_other(&terms.required_anti_affinity)
+            || means_other(&terms.required_affinity)
+            || others.iter().any(|term| seen.matches(term))
+    }
+}
+
+fn matches_all(terms: &[AffinityTerm], identity: u32, cluster: &Cluster) -> bool {
+    let mut matcher = Matcher::new(terms.iter(), cluster);
+    !terms.is_empty() && !matcher.matches(identity, cluster).contains(&false)
+}
+
+impl Filter<'_> {
+    fn count_existing(&mut self, seen: &Seen<'_>) {
+        let cluster = self.cluster;
+        let mut keys_of: FxHashMap<u32, Vec<Symbol>> = FxHashMap::default();
+        for number in cluster.placed_terms() {
+            let terms = cluster.affinity_terms(number).required_anti_affinity.iter();
+            let meant = terms.filter(|term| seen.matches(term));
+            let keys: Vec<Symbol> = meant.map(|term| term.topology_key).collect();
+            if !keys.is_empty() {
+                self.existing_keys.extend(&keys);
+                keys_of.insert(number, keys);
+            }
+        }
+        if keys_of.is_empty() {
+            return;
+        }
+        self.existing_keys.sort_unstable();
+        self.existing_keys.dedup();
+        for node in cluster.nodes() {
+            for pod in cluster.pods(node) {
+                let Some(keys) = keys_of.get(&cluster.pod_info(*pod).terms) else {
+                    continue;
+                };
+                for key in keys {
+                    count(&mut self.existing_anti_affinity, cluster, node, *key, 1);
+                }
+            }
+        }
+    }
+
+    fn count_own(&mut self) {
+        let (cluster, terms) = (self.cluster, self.terms);
+        if terms.required_affinity.is_empty() && terms.required_anti_affinity.is_empty() {
+            return;
+        }
+        let mut near = Matcher::new(terms.required_affinity.iter(), cluster);
+        let mut apart = Matcher::new(terms.required_anti_affinity.iter(), cluster);
+        for node in cluster.nodes() {
+            for pod in cluster.pods(node) {
+                let identity = cluster.pod_info(*pod).identity;
+                let is_near = near.matches(identity, cluster);
+                if !is_near.is_empty() && !is_near.contains(&false) {
+                    for term in &terms.required_affinity {
+                        count(&mut self.affinity, cluster, node, term.topology_key, 1);
+                    }
+                }
+                let matched = apart.matches(identity, cluster).iter();
+                for (term, matched) in terms.required_anti_affinity.iter().zip(matched) {
+                    if *matched {
+                        count(&mut self.anti_affinity, cluster, node, term.topology_key, 1);
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_counted(&self, counts: &DomainCounts, node: NodeId, key: Symbol) -> bool {
+        let value = self.cluster.label(node, key);
+        value.is_some_and(|value| counts.get(&(key, value)).is_some_and(|count| *count > 0))
+    }
+
+    fn meets_affinity(&self, node: NodeId) -> bool {
+        let terms = self.terms.required_affinity.iter();
+        let mut keys = terms.clone().map(|term| term.topology_key);
+        if keys.any(|key| self.cluster.label(node, key).is_none()) {
+            return false;
+        }
+        let mut keys = terms.map(|term| term.topology_key);
+        keys.all(|key| self.is_counted(&self.affinity, node, key))
+            || (self.affinity.is_empty() && self.matches_itself)
+    }
+}
+
+fn count(counts: &mut DomainCounts, cluster: &Cluster, node: NodeId, key: Symbol, by: i64) {
+    if let Some(value) = cluster.label(node, key) {
+        *counts.entry((key, value)).or_insert(0) += by;
+    }
+}
+
+impl NodeFilter for Filter<'_> {
+    fn filter_node(&self, node: NodeId) -> Result<(), Refusal> {
+        let apart = self.terms.required_anti_affinity.iter();
+        let (code, reason) = if !self.meets_affinity(node) {
+            (
+                Code::UnschedulableAndUnresolvable,
+                Reason::PodAffinityMismatch,
+            )
+        } else if apart
+            .map(|term| term.topology_key)
+            .any(|key| self.is_counted(&self.anti_affinity, node, key))
+        {
+            (Code::Unschedulable, Reason::PodAntiAffinityMismatch)
+        } else if self
+            .existing_keys
+            .iter()
+            .any(|key| self.is_counted(&self.existing_anti_affinity, node, *key))
+        {
+            (
+                Code::Unschedulable,
+                Reason::ExistingPodsAntiAffinityMismatch,
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Refusal::new(InterPodAffinity::NAME, code, reason))
+    }
+}
+
+/// The rating, with weights by topology key and value.
+struct Score<'c> {
+    cluster: &'c Cluster,
+    weights: DomainCounts,
+    keys: Vec<Symbol>,
+}
+
+impl ClusterScorePlugin for InterPodAffinity {
+    fn prepare_score<'c>(
+        &'c self,
+        pod: &IncomingPod<'c>,
+        cluster: &'c Cluster,
+        _: &[NodeId],
+    ) -> Option<Box<dyn NodeScore + 'c>> {
+        if !self.scores(pod, cluster) {
+            return None;
+        }
+        let own = &cluster.affinity_terms(pod.info.terms).preferred;
+        let mut matcher = Matcher::new(own.iter().map(|(_, term)| term), cluster);
+        let of_existing = self.weights_of_existing(&Seen::new(pod, cluster), cluster);
+        let mut weights = DomainCounts::default();
+        for node in cluster.nodes() {
+            for other in cluster.pods(node) {
+                let info = cluster.pod_info(*other);
+                let matched = matcher.matches(info.identity, cluster).iter();
+                for ((weight, term), matched) in own.iter().zip(matched) {
+                    if *matched {
+                        count(&mut weights, cluster, node, term.topology_key, *weight);
+                    }
+                }
+                for (key, weight) in of_existing.get(&info.terms).into_iter().flatten() {
+                    count(&mut weights, cluster, node, *key, *weight);
+                }
+            }
+        }
+        if weights.is_empty() {
+            return None;
+        }
+        let mut keys: Vec<Symbol> = weights.keys().map(|(key, _)| *key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        Some(Box::new(Score {
+            cluster,
+            weights,
+            keys,
+        }))
+    }
+
+    fn scores(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool {
+        let own = &cluster.affinity_terms(pod.info.terms).preferred;
+        let has_own = !own.is_empty();
+        if self.ignore_preferred_terms_of_existing_pods && !has_own {
+            return false;
+        }
+        has_own
+            || !self
+                .weights_of_existing(&Seen::new(pod, cluster), cluster)
+                .is_empty()
+    }
+}
+
+impl InterPodAffinity {
+    /// What pods that are there add to the nodes near them, by the number of their terms.
+    fn weights_of_existing(
+        &self,
+        seen: &Seen<'_>,
+        cluster: &Cluster,
+    ) -> FxHashMap<u32, Vec<(Symbol, i64)>> {
+        let mut weights = FxHashMap::default();
+        for number in cluster.placed_terms() {
+            let terms = cluster.affinity_terms(number);
+            let hard = terms.required_affinity.iter();
+            let hard = hard.map(|term| (self.hard_pod_affinity_weight, term));
+            let preferred = terms.preferred.iter().map(|(weight, term)| (*weight, term));
+            let meant = hard.chain(preferred).filter(|(weight, _)| *weight != 0);
+            let meant = meant.filter(|(_, term)| seen.matches(term));
+            let keyed: Vec<(Symbol, i64)> = meant
+                .map(|(weight, term)| (term.topology_key, weight))
+                .collect();
+            if !keyed.is_empty() {
+                weights.insert(number, keyed);
+            }
+        }
+        weights
+    }
+}
+
+impl NodeScore for Score<'_> {
+    fn score_node(&self, node: NodeId) -> i64 {
+        let of_key = |key: &Symbol| {
+            let value = self.cluster.label(node, *key)?;
+            self.weights.get(&(*key, value)).copied()
+        };
+        self.keys.iter().filter_map(of_key).sum()
+    }
+
+    fn normalize(&self, _: &[NodeId], scores: &mut [i64]) {
+        let lowest = scores.iter().copied().min().unwrap_or(0);
+        let highest = scores.iter().copied().max().unwrap_or(0);
+        let range = highest - lowest;
+        for score in scores {
+            let share = if range > 0 {
+                (*score - lowest) as f64 / range as f64
+            } else {
+                0.0
+            };
+            *score = (MAX_NODE_SCORE as f64 * share) as i64;
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! PodTopologySpread: pods of one kind are spread evenly over zones, nodes or the like.
+//!
+//! A constraint names a node label; its values are the domains. In each domain the pods
+//! that the selector matches are counted. A hard constraint (`DoNotSchedule`) refuses
+//! nodes of domains that would have more than `maxSkew` pods above the emptiest domain; a
+//! soft one (`ScheduleAnyway`) makes them score lower. Which nodes count at all can depend
+//! on the pod's node affinity and tolerations.
+//!
+//! Pods without constraints of their own get defaults from the configuration, for the pods
+//! that their Services and controller select (KEP-1258).
+//! Source: `plugins/podtopologyspread/{common,filtering,scoring}.go`, Kubernetes 1.36.
+
+use std::borrow::Cow;
+
+use outrank_api::taints::tolerates;
+use rustc_hash::FxHashMap;
+
+use crate::cluster::{Cluster, PodInfo};
+use crate::framework::{
+    ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, MAX_NODE_SCORE, NodeFilter,
+    NodeScore, Plugin, Reason, Refusal,
+};
+use crate::ids::{NodeId, Symbol, Symbols};
+use crate::pod_match::{LabelMatch, SpreadConstraint};
+
+/// See the module.
+pub struct PodTopologySpread {
+    default_constraints: Box<[SpreadConstraint]>,
+    /// Whether the defaults are the built-in ones, which tolerate nodes without a zone.
+    is_system_default: bool,
+    hostname: Symbol,
+}
+
+impl PodTopologySpread {
+    /// Name in configurations.
+    pub const NAME: &'static str = "PodTopologySpread";
+
+    /// The plugin with default constraints of the configuration; `None` takes the built-in
+    /// ones: spread softly over nodes (skew 3) and zones (skew 5).
+    pub fn new(
+        defaults: Option<&[outrank_api::types::TopologySpreadConstraint]>,
+        symbols: &mut Symbols,
+    ) -> Self {
+        let system = [
+            ("kubernetes.io/hostname", 3),
+            ("topology.kubernetes.io/zone", 5),
+        ];
+        let system = system.map(
+            |(key, max_skew)| outrank_api::types::TopologySpreadConstraint {
+                max_skew,
+                topology_key: key.into(),
+                when_unsatisfiable: "ScheduleAnyway".into(),
+                ..Default::default()
+            },
+        );
+        let constraints = defaults.unwrap_or(&system);
+        Self {
+            default_constraints: SpreadConstraint::compile_all(
+                constraints,
+                &Default::default(),
+                symbols,
+            ),
+            is_system_default: defaults.is_none(),
+            hostname: symbols.intern("kubernetes.io/hostname"),
+        }
+    }
+
+    /// The constraints of one kind that hold for a pod.
+    fn constraints<'c>(
+        &'c self,
+        pod: &IncomingPod<'c>,
+        cluster: &Cluster,
+        is_hard: bool,
+    ) -> Vec<Cow<'c, SpreadConstraint>> {
+        let own = &pod.class.spread_constraints;
+        if !own.is_empty() {
+            let of_kind = own
+                .iter()
+                .filter(|constraint| constraint.is_hard == is_hard);
+            return of_kind.map(Cow::Borrowed).collect();
+        }
+        let of_kind = self
+            .default_constraints
+            .iter()
+            .filter(|it| it.is_hard == is_hard);
+        let defaults: Vec<&SpreadConstraint> = of_kind.collect();
+        if defaults.is_empty() {
+            return Vec::new();
+        }
+        let selector = default_selector(pod, cluster);
+        if selector.is_empty() {
+            return Vec::new();
+        }
+        let with_selector = defaults.into_iter().map(|constraint| {
+            Cow::Owned(SpreadConstraint {
+                selector: selector.clone(),
+                ..constraint.clone()
+            })
+        });
+        with_selector.collect()
+    }
+}
+
+/// The pods that are counted for default constraints: those that the pod's services and
+/// its controller select.
+fn default_selector(pod: &IncomingPod<'_>, cluster: &Cluster) -> LabelMatch {
+    let identity = cluster.identity(pod.info.identity);
+    let selector = LabelMatch::of_labels(&cluster.service_labels(identity));
+    match pod.owner.and_then(|owner| cluster.owner_selector(owner)) {
+        Some(owners) if *owners != LabelMatch::NOTHING => selector.and(owners),
+        _ => selector,
+    }
+}
+
+impl Plugin for PodTopologySpread {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+}
+
+/// What constraints need to know of nodes and pods.
+struct Census<'c> {
+    cluster: &'c Cluster,
+    pod: IncomingPod<'c>,
+    constraints: Vec<Cow<'c, SpreadConstraint>>,
+    /// For each constraint, whether pods of an identity are counted.
+    counted: std::cell::RefCell<FxHashMap<u32, Box<[bool]>>>,
+}
+
+impl<'c> Census<'c> {
+    fn new(
+        pod: &IncomingPod<'c>,
+        cluster: &'c Cluster,
+        constraints: Vec<Cow<'c, SpreadConstraint>>,
+    ) -> Self {
+        Self {
+            cluster,
+            pod: *pod,
+            constraints,
+            counted: Default::default(),
+        }
+    }
+
+    fn has_all_labels(&self, node: NodeId) -> bool {
+        let mut keys = self
+            .constraints
+            .iter()
+            .map(|constraint| constraint.topology_key);
+        keys.all(|key| self.cluster.label(node, key).is_some())
+    }
+
+    /// Whether a constraint counts the pods of a node at all.
+    fn includes(&self, constraint: &SpreadConstraint, node: NodeId) -> bool {
+        let class = self.pod.class;
+        if constraint.honors_affinity && !class.required_nodes.matches(self.cluster, node) {
+            return false;
+        }
+        let repels = |taint: &&outrank_api::types::Taint| {
+            matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
+                && !class.tolerations.iter().any(|t| tolerates(t, taint, false))
+        };
+        !(constraint.honors_taints && self.cluster.taints(node).iter().any(|t| repels(&t)))
+    }
+
+    /// For each constraint, how many pods of the node it counts.
+    fn count(&self, node: NodeId) -> Vec<i64> {
+        let mut counts = vec![0; self.constraints.len()];
+        let mut counted = self.counted.borrow_mut();
+        for pod in self.cluster.pods(node) {
+            let info = self.cluster.pod_info(*pod);
+            if info.is_terminating {
+                continue;
+            }
+            let counted = counted
+                .entry(info.identity)
+                .or_insert_with(|| self.counts_identity(info.identity));
+            for (count, counted) in counts.iter_mut().zip(counted.iter()) {
+                *count += i64::from(*counted);
+            }
+        }
+        counts
+    }
+
+    fn counts_identity(&self, number: u32) -> Box<[bool]> {
+        let identity = self.cluster.identity(number);
+        let own = self.cluster.identity(self.pod.info.identity);
+        let counts = |constraint: &Cow<'_, SpreadConstraint>| {
+            identity.namespace == own.namespace
+                && !constraint.selector.is_empty()
+                && constraint.selector.matches(&identity.labels)
+        };
+        self.constraints.iter().map(counts).collect()
+    }
+}
+
+struct Filter<'c> {
+    census: Census<'c>,
+    domains: Vec<FxHashMap<Symbol, i64>>,
+    least: Vec<i64>,
+    counts_itself: Vec<i64>,
+}
+
+impl ClusterFilterPlugin for PodTopologySpread {
+    fn prepare_filter<'c>(
+        &'c self,
+        pod: &IncomingPod<'c>,
+        cluster: &'c Cluster,
+    ) -> Option<Box<dyn NodeFilter + 'c>> {
+        let constraints = self.constraints(pod, cluster, true);
+        if constraints.is_empty() {
+            return None;
+        }
+        let census = Census::new(pod, cluster, constraints);
+        let mut domains = vec![FxHashMap::default(); census.constraints.len()];
+        for node in cluster.nodes().filter(|node| census.has_all_labels(*node)) {
+            let counts = census.count(node);
+            let counted = census.constraints.iter().zip(&mut domains).zip(counts);
+            for ((constraint, domains), count) in counted {
+                if census.includes(constraint, node)
+                    && let Some(value) = cluster.label(node, constraint.topology_key)
+                {
+                    *domains.entry(value).or_insert(0) += count;
+                }
+            }
+        }
+        let least = census
+            .constraints
+            .iter()
+            .zip(&domains)
+            .map(|(constraint, domains)| {
+                let least = domains
+                    .values()
+                    .copied()
+                    .min()
+                    .unwrap_or(i64::from(i32::MAX));
+                if domains.len() < constraint.min_domains {
+                    0
+                } else {
+                    least
+                }
+            });
+        let least = least.collect();
+        let labels = &cluster.identity(pod.info.identity).labels;
+        let itself = census
+            .constraints
+            .iter()
+            .map(|it| i64::from(it.selector.matches(labels)));
+        let counts_itself = itself.collect();
+        Some(Box::new(Filter {
+            census,
+            domains,
+            least,
+            counts_itself,
+        }))
+    }
+
+    fn filters(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool {
+        !self.constraints(pod, cluster, true).is_empty()
+    }
+
+    fn may_help(&self, pod: &IncomingPod<'_>, other: PodInfo, _: bool, cluster: &Cluster) -> bool {
+        let (own, other) = (
+            cluster.identity(pod.info.identity),
+            cluster.identity(other.identity),
+        );
+        let constraints = self.constraints(pod, cluster, true);
+        own.namespace == other.namespace
+            && constraints
+                .iter()
+                .any(|constraint| constraint.selector.matches(&other.labels))
+    }
+}
+
+impl NodeFilter for Filter<'_> {
+    fn filter_node(&self, node: NodeId) -> Result<(), Refusal> {
+        let refuse = |code, reason| Err(Refusal::new(PodTopologySpread::NAME, code, reason));
+        for (index, constraint) in self.census.constraints.iter().enumerate() {
+            let Some(value) = self.census.cluster.label(node, constraint.topology_key) else {
+                let code = Code::UnschedulableAndUnresolvable;
+                return refuse(code, Reason::SpreadLabelMissing);
+            };
+            let count = self.domains[index].get(&value).copied().unwrap_or(0);
+            let skew = count + self.counts_itself[index] - self.least[index];
+            if skew > constraint.max_skew {
+                return refuse(Code::Unschedulable, Reason::SpreadConstraintsMismatch);
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Score<'c> {
+    census: Census<'c>,
+    hostname: Symbol,
+    domains: Vec<FxHashMap<Symbol, i64>>,
+    weights: Vec<f64>,
+    ignores_nodes_without_labels: bool,
+}
+
+impl ClusterScorePlugin for PodTopologySpread {
+    fn prepare_score<'c>(
+        &'c self,
+        pod: &IncomingPod<'c>,
+        cluster: &'c Cluster,
+        feasible: &[NodeId],
+    ) -> Option<Box<dyn NodeScore + 'c>> {
+        let constraints = self.constraints(pod, cluster, false);
+        if constraints.is_empty() {
+            return None;
+        }
+        let needs_all_labels = !pod.class.spread_constraints.is_empty() || !self.is_system_default;
+        let mut score = Score {
+            census: Census::new(pod, cluster, constraints),
+            hostname: self.hostname,
+            domains: Vec::new(),
+            weights: Vec::new(),
+            ignores_nodes_without_labels: needs_all_labels,
+        };
+        score.find_domains(feasible);
+        score.count_pods();
+        Some(Box::new(score))
+    }
+
+    fn scores(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool {
+        !self.constraints(pod, cluster, false).is_empty()
+    }
+}
+
+impl Score<'_> {
+    fn is_ignored(&self, node: NodeId) -> bool {
+        self.ignores_nodes_without_labels && !self.census.has_all_labels(node)
+    }
+
+    /// The domains of feasible nodes, and what a pod more in a domain weighs.
+    fn find_domains(&mut self, feasible: &[NodeId]) {
+        let cluster = self.census.cluster;
+        let rated: Vec<NodeId> = feasible
+            .iter()
+            .copied()
+            .filter(|node| !self.is_ignored(*node))
+            .collect();
+        for constraint in &self.census.constraints {
+            let mut domains = FxHashMap::default();
+            if constraint.topology_key == self.hostname {
+                // Domains of one node each: their pods are counted when they are rated.
+                self.weights.push(((rated.len() + 2) as f64).ln());
+            } else {
+                let mut has_nameless = false;
+                for node in &rated {
+                    match cluster.label(*node, constraint.topology_key) {
+                        Some(value) => _ = domains.entry(value).or_insert(0),
+                        None => has_nameless = true,
+                    }
+                }
+                // Nodes without the label make up one domain more, as upstream counts.
+                let size = domains.len() + usize::from(has_nameless);
+                self.weights.push(((size + 2) as f64).ln());
+            }
+            self.domains.push(domains);
+        }
+    }
+
+    fn count_pods(&mut self) {
+        let cluster = self.census.cluster;
+        for node in cluster.nodes() {
+            if self.is_ignored(node) {
+                continue;
+            }
+            let counts = self.census.count(node);
+            let counted = self
+                .census
+                .constraints
+                .iter()
+                .zip(&mut self.domains)
+                .zip(counts);
+            for ((constraint, domains), count) in counted {
+                if let Some(value) = cluster.label(node, constraint.topology_key)
+                    && let Some(domain) = domains.get_mut(&value)
+                    && self.census.includes(constraint, node)
+                {
+                    *domain += count;
+                }
+            }
+        }
+    }
+}
+
+impl NodeScore for Score<'_> {
+    fn score_node(&self, node: NodeId) -> i64 {
+        if self.is_ignored(node) {
+            return 0;
+        }
+        let mut own: Option<Vec<i64>> = None;
+        let mut score = 0.0;
+        for (index, constraint) in self.census.constraints.iter().enumerate() {
+            let Some(value) = self.census.cluster.label(node, constraint.topology_key) else {
+                continue;
+            };
+            let count = if constraint.topology_key == self.hostname {
+                own.get_or_insert_with(|| self.census.count(node))[index]
+            } else {
+                self.domains[index].get(&value).copied().unwrap_or(0)
+            };
+            score += count as f64 * self.weights[index] + (constraint.max_skew - 1) as f64;
+        }
+        score.round() as i64
+    }
+
+    fn normalize(&self, feasible: &[NodeId], scores: &mut [i64]) {
+        let rated: Vec<bool> = feasible
+            .iter()
+            .map(|node| !self.is_ignored(*node))
+            .collect();
+        let of_rated = || scores.iter().zip(&rated).filter(|(_, rated)| **rated);
+        let lowest = of_rated()
+            .map(|(score, _)| *score)
+            .min()
+            .unwrap_or(i64::MAX);
+        let highest = of_rated()
+            .map(|(score, _)| *score)
+            .max()
+            .unwrap_or(0)
+            .max(0);
+        for (score, rated) in scores.iter_mut().zip(&rated) {
+            *score = match (rated, highest) {
+                (false, _) => 0,
+                (true, 0) => MAX_NODE_SCORE,
+                (true, highest) => MAX_NODE_SCORE * (highest + lowest - *score) / highest,
+            };
+        }
+    }
+}

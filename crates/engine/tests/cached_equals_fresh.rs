@@ -1,0 +1,341 @@
+//! What the engine decides from its caches is what a look at every node from scratch says.
+//!
+//! Clusters, pods, profiles and the order of events are random: nodes come, change, go and
+//! come back, pods come, change, are bound by others (also to nodes nobody knows yet) and
+//! go. Before every decision each waiting pod is evaluated from scratch
+//! ([`Engine::evaluate`]); the decision must say the same.
+
+mod random_cluster;
+
+use std::collections::BTreeMap;
+
+use outrank_engine::evaluation::Evaluation;
+use outrank_engine::ids::{NodeId, PodId};
+use outrank_engine::{Decision, Engine, EngineConfig, Outcome, PodState};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use random_cluster::{History, NODE_NAMES, Step, World, history, node_of, pod_named};
+
+/// What evaluation from scratch says about a pod.
+#[derive(Clone, Debug, PartialEq)]
+enum Expected {
+    /// One of `nodes`, the first if there is no seed.
+    Scheduled {
+        nodes: Vec<String>,
+        feasible_nodes: usize,
+        total_score: i64,
+    },
+    Unschedulable(String, BTreeMap<String, usize>),
+    Error(String),
+}
+
+fn expected(evaluation: &Evaluation, engine: &Engine) -> Expected {
+    let cluster = engine.cluster();
+    let names = |nodes: &[NodeId]| {
+        let mut names: Vec<String> = nodes.iter().map(|&n| cluster.name(n).to_owned()).collect();
+        names.sort();
+        names
+    };
+    let scheduled = |nodes: &[NodeId], feasible_nodes, total_score| Expected::Scheduled {
+        nodes: names(nodes),
+        feasible_nodes,
+        total_score,
+    };
+    if let Some(node) = evaluation.via_nominated_node {
+        return scheduled(&[node], 1, 0);
+    }
+    match evaluation.feasible.as_slice() {
+        [] => {
+            let diagnosis = evaluation.diagnosis(cluster);
+            Expected::Unschedulable(diagnosis.message(cluster), diagnosis.reasons(cluster))
+        }
+        // Taken without scoring, so that nothing can be wrong with its score.
+        [only] => scheduled(&[*only], 1, 0),
+        feasible => match &evaluation.error {
+            Some(error) => Expected::Error(error.clone()),
+            None => {
+                let highest = evaluation.totals.iter().copied().max().unwrap_or(0);
+                scheduled(&evaluation.best(), feasible.len(), highest)
+            }
+        },
+    }
+}
+
+/// The pods that want a place and what is expected of each.
+fn all_expected(engine: &Engine) -> BTreeMap<PodId, Expected> {
+    let wants_place = |pod: &PodId| {
+        matches!(
+            engine.pod_state(*pod),
+            Some(PodState::Queued | PodState::Unschedulable(_) | PodState::Error(_))
+        )
+    };
+    let expect = |pod| {
+        let evaluation = engine.evaluate(pod)?;
+        Some((pod, expected(&evaluation, engine)))
+    };
+    engine
+        .pods()
+        .filter(wants_place)
+        .filter_map(expect)
+        .collect()
+}
+
+fn check(decision: &Decision, expected: &Expected, engine: &Engine, is_seeded: bool) {
+    let cluster = engine.cluster();
+    let pod = engine.pod_name(decision.pod);
+    match (&decision.outcome, expected) {
+        (
+            Outcome::Scheduled {
+                node,
+                feasible_nodes,
+                total_score,
+            },
+            Expected::Scheduled {
+                nodes,
+                feasible_nodes: expected_feasible,
+                total_score: expected_score,
+            },
+        ) => {
+            let name = cluster.name(*node);
+            let may_be = if is_seeded { nodes } else { &nodes[..1] };
+            assert!(
+                may_be.iter().any(|other| other == name),
+                "{pod:?}: {name}, not {may_be:?}"
+            );
+            assert_eq!(feasible_nodes, expected_feasible, "{pod:?}");
+            assert_eq!(total_score, expected_score, "{pod:?}");
+            assert_eq!(
+                engine.pod_state(decision.pod),
+                Some(&PodState::Placed(*node))
+            );
+        }
+        (Outcome::Unschedulable(diagnosis), Expected::Unschedulable(message, reasons)) => {
+            assert_eq!(diagnosis.message(cluster), *message, "{pod:?}");
+            assert_eq!(diagnosis.reasons(cluster), *reasons, "{pod:?}");
+        }
+        (Outcome::Error(found), Expected::Error(error)) => assert_eq!(**found, **error),
+        (outcome, expected) => panic!("{pod:?}: {outcome:?}, expected {expected:?}"),
+    }
+}
+
+/// Plays a history, checks every decision, and tells all of them by name.
+fn play(history: &History) -> Vec<String> {
+    let mut world = World::new(history);
+    let is_seeded = history.config.tie_seed.is_some();
+    let mut told = Vec::new();
+    for step in &history.steps {
+        match step {
+            Step::Decide => {
+                let expected = all_expected(&world.engine);
+                if let Some(decision) = world.engine.next(world.now) {
+                    check(
+                        &decision,
+                        &expected[&decision.pod],
+                        &world.engine,
+                        is_seeded,
+                    );
+                    told.push(world.tell(&decision));
+                }
+            }
+            Step::DecidePod(which) => {
+                let expected = all_expected(&world.engine);
+                let Some(pod) = world.pick_pod(*which) else {
+                    continue;
+                };
+                let decision = world.engine.decide_pod(pod, world.now);
+                assert_eq!(decision.is_some(), expected.contains_key(&pod));
+                if let Some(decision) = decision {
+                    check(&decision, &expected[&pod], &world.engine, is_seeded);
+                    told.push(world.tell(&decision));
+                }
+            }
+            step => world.take(step),
+        }
+        check_no_pod_is_lost(&world);
+    }
+    told.extend(drain(&mut world));
+    told
+}
+
+/// Decides until nothing can be tried; then every pod that waits fits nowhere.
+fn drain(world: &mut World) -> Vec<String> {
+    let mut told = Vec::new();
+    while let Some(decision) = world.engine.next(world.now) {
+        told.push(world.tell(&decision));
+        assert!(told.len() < 10_000, "the queue never drains");
+    }
+    for (pod, expected) in all_expected(&world.engine) {
+        let name = world.engine.pod_name(pod);
+        let state = world.engine.pod_state(pod);
+        // Pods that something is wrong with wait although there may be room.
+        let waits_rightly = match state {
+            Some(PodState::Unschedulable(_)) => matches!(expected, Expected::Unschedulable(..)),
+            state => matches!(state, Some(PodState::Error(_))),
+        };
+        assert!(
+            waits_rightly,
+            "{name:?} is {state:?}, but evaluation says {expected:?}"
+        );
+    }
+    told
+}
+
+/// Every pod that was created and not deleted is known, once, and those on nodes are on
+/// the lists of their nodes.
+fn check_no_pod_is_lost(world: &World) {
+    let engine = &world.engine;
+    let mut known: Vec<(&str, &str)> = engine.pods().filter_map(|p| engine.pod_name(p)).collect();
+    known.sort_unstable();
+    let alive: Vec<(&str, &str)> = world.pods.keys().map(|name| ("default", &**name)).collect();
+    assert_eq!(known, alive);
+    let cluster = engine.cluster();
+    let mut on_nodes = 0;
+    for pod in engine.pods() {
+        if let Some(PodState::Placed(node)) = engine.pod_state(pod) {
+            assert!(cluster.is_present(*node));
+            assert_eq!(
+                cluster
+                    .pods(*node)
+                    .iter()
+                    .filter(|other| **other == pod)
+                    .count(),
+                1
+            );
+            on_nodes += 1;
+        }
+    }
+    assert_eq!(
+        cluster
+            .nodes()
+            .map(|node| cluster.pods(node).len())
+            .sum::<usize>(),
+        on_nodes
+    );
+    let names: Vec<&String> = world.nodes.keys().collect();
+    let mut known: Vec<&str> = cluster.nodes().map(|node| cluster.name(node)).collect();
+    known.sort_unstable();
+    assert_eq!(known, names);
+}
+
+fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        max_shrink_iters: 20_000,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(800))]
+
+    /// Few classes of pods: verdicts are used again and again.
+    #[test]
+    fn few_classes(history in history(1..=3, 20..160, false)) {
+        play(&history);
+    }
+
+    /// Hardly two pods alike.
+    #[test]
+    fn many_classes(history in history(12..=24, 20..160, false)) {
+        play(&history);
+    }
+
+    /// With a seed the choice is among the best, and the same log gives the same decisions.
+    #[test]
+    fn the_same_log_gives_the_same_decisions(history in history(1..=8, 20..100, true)) {
+        prop_assert_eq!(play(&history), play(&history));
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(60))]
+
+    /// So many changes between decisions that the log of changes no longer holds them.
+    #[test]
+    fn caches_that_fell_far_behind(
+        history in history(2..=5, 10..30, false),
+        churned in prop::collection::vec((0..30usize, any::<Index>(), 300..1500usize), 1..4),
+    ) {
+        let mut history = history;
+        for (at, node, times) in churned {
+            let node = *node.get(&NODE_NAMES);
+            history.steps.insert(at.min(history.steps.len()), Step::Churn { node, times });
+        }
+        play(&history);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    /// Whichever node came first, the same nodes are the best.
+    #[test]
+    fn order_of_nodes_does_not_matter(
+        history in history(6..=6, 1..2, false),
+        shapes in prop::collection::vec(random_cluster::node_shape(), NODE_NAMES.len()),
+        order in Just((0..NODE_NAMES.len()).collect::<Vec<_>>()).prop_shuffle(),
+    ) {
+        let in_order = (0..NODE_NAMES.len()).collect::<Vec<_>>();
+        let decided: Vec<Vec<(Expected, Option<String>)>> = [in_order, order]
+            .iter()
+            .map(|order| decide_all(&history, &shapes, order))
+            .collect();
+        prop_assert_eq!(&decided[0], &decided[1]);
+    }
+}
+
+fn decide_all(
+    history: &History,
+    shapes: &[random_cluster::NodeShape],
+    order: &[usize],
+) -> Vec<(Expected, Option<String>)> {
+    let config = EngineConfig {
+        tie_seed: None,
+        ..history.config.clone()
+    };
+    let mut engine = Engine::new(&config).expect("a valid profile");
+    for &place in order {
+        let node = node_of(NODE_NAMES[place], &shapes[place]);
+        engine.handle(outrank_engine::Event::NodeChanged(node), 0);
+    }
+    let mut decided = Vec::new();
+    for (number, template) in history.templates.iter().enumerate() {
+        let pod = pod_named(&format!("p{number}"), template);
+        engine.handle(outrank_engine::Event::PodChanged(pod), 0);
+        while let Some(pod) = engine.pods().last()
+            && let expected = expected(&engine.evaluate(pod).expect("known"), &engine)
+            && let Some(decision) = engine.next(0)
+        {
+            let node = match decision.outcome {
+                Outcome::Scheduled { node, .. } => Some(engine.cluster().name(node).to_owned()),
+                _ => None,
+            };
+            decided.push((expected, node));
+        }
+    }
+    decided
+}
+
+/// Nodes whose names each come before all others use up the room between ranks of equal
+/// nodes soon; the smallest name must win all the same.
+#[test]
+fn the_smallest_name_wins_however_nodes_come() {
+    let history = History::plain();
+    let mut world = World::new(&history);
+    for number in (0..200).rev() {
+        let name = format!("n{number:03}");
+        let node = node_of(&name, &random_cluster::NodeShape::plain());
+        world
+            .engine
+            .handle(outrank_engine::Event::NodeChanged(node), 0);
+        let pod = pod_named("probe", &history.templates[0]);
+        world
+            .engine
+            .handle(outrank_engine::Event::PodChanged(pod), 0);
+        let decision = world.engine.next(0).expect("a pod waits");
+        assert_eq!(world.tell(&decision), format!("probe on {name}"));
+        world.engine.handle(random_cluster::gone("probe"), 0);
+    }
+}

@@ -1,0 +1,603 @@
+//! Random clusters, pods, profiles and histories. Names are few, so that nodes come back
+//! and pods compete.
+
+use std::collections::BTreeMap;
+use std::ops::{Range, RangeInclusive};
+
+use outrank_api::types::{Node, NodeAffinity, Pod};
+use outrank_engine::ids::PodId;
+use outrank_engine::profile::{
+    NodeResourcesFitArgs, ProfileConfig, ResourceSpec, ScoringStrategy, UtilizationShapePoint,
+};
+use outrank_engine::{Decision, Engine, EngineConfig, Event, Outcome, TimeNanos};
+use proptest::prelude::*;
+use proptest::sample::{Index, subsequence};
+use serde_json::{Value, json};
+
+/// All the nodes there ever are; in no order, as in life.
+pub(crate) const NODE_NAMES: [&str; 12] = [
+    "m3", "a1", "k7", "b", "z9", "a0", "a10", "q", "c5", "zz", "e2", "d",
+];
+
+/// What is random about a node.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeShape {
+    zone: u8,
+    disk: u8,
+    rank: Option<i8>,
+    taints: Vec<usize>,
+    cordoned: bool,
+    images: Vec<usize>,
+    cpu_half_cores: u32,
+    memory_gib: u32,
+    gpus: u32,
+    pods: u32,
+}
+
+const TAINTS: [(&str, &str, &str); 6] = [
+    ("dedicated", "ml", "NoSchedule"),
+    ("dedicated", "web", "NoSchedule"),
+    ("evict", "", "NoExecute"),
+    ("slow", "yes", "PreferNoSchedule"),
+    ("old", "yes", "PreferNoSchedule"),
+    ("far", "yes", "PreferNoSchedule"),
+];
+
+/// Images and their sizes, the same on every node.
+const IMAGES: [(&str, i64); 3] = [
+    ("nginx:latest", 500 << 20),
+    ("registry.example.com/train:v1", 900 << 20),
+    ("busybox:1", 1 << 20),
+];
+
+impl NodeShape {
+    /// 2 cores, 4 GiB, nothing special.
+    pub(crate) fn plain() -> Self {
+        Self {
+            zone: 0,
+            disk: 0,
+            rank: None,
+            taints: Vec::new(),
+            cordoned: false,
+            images: Vec::new(),
+            cpu_half_cores: 4,
+            memory_gib: 4,
+            gpus: 0,
+            pods: 10,
+        }
+    }
+}
+
+pub(crate) fn node_shape() -> impl Strategy<Value = NodeShape> {
+    let object = (
+        0..3u8,
+        0..3u8,
+        prop::option::of(-1..9i8),
+        prop_oneof![
+            2 => Just(Vec::new()),
+            1 => subsequence((0..TAINTS.len()).collect::<Vec<_>>(), 0..=3),
+            2 => subsequence(vec![3, 4, 5], 0..=3),
+        ],
+        prop::bool::weighted(0.1),
+        subsequence((0..IMAGES.len()).collect::<Vec<_>>(), 0..=3),
+    );
+    let amounts = (0..9u32, 0..9u32, prop_oneof![Just(0), 0..5u32], 0..6u32);
+    (object, amounts).prop_map(
+        |((zone, disk, rank, taints, cordoned, images), (cpu, memory, gpus, pods))| NodeShape {
+            zone,
+            disk,
+            rank,
+            taints,
+            cordoned,
+            images,
+            cpu_half_cores: cpu,
+            memory_gib: memory,
+            gpus,
+            pods,
+        },
+    )
+}
+
+/// A node of that name and shape.
+pub(crate) fn node_of(name: &str, shape: &NodeShape) -> Node {
+    let mut labels = json!({
+        "kubernetes.io/hostname": name,
+        "zone": format!("z{}", shape.zone),
+    });
+    match shape.disk {
+        0 => {}
+        1 => labels["disk"] = "ssd".into(),
+        _ => labels["disk"] = "hdd".into(),
+    }
+    if let Some(rank) = shape.rank {
+        labels["rank"] = rank.to_string().into();
+    }
+    let taint = |&taint: &usize| {
+        let (key, value, effect) = TAINTS[taint];
+        json!({"key": key, "value": value, "effect": effect})
+    };
+    let image = |&image: &usize| json!({"names": [IMAGES[image].0], "sizeBytes": IMAGES[image].1});
+    let node = json!({
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "unschedulable": shape.cordoned,
+            "taints": shape.taints.iter().map(taint).collect::<Vec<_>>(),
+        },
+        "status": {
+            "allocatable": {
+                "cpu": format!("{}m", shape.cpu_half_cores * 500),
+                "memory": format!("{}Gi", shape.memory_gib),
+                "ephemeral-storage": "10Gi",
+                "example.com/gpu": shape.gpus.to_string(),
+                "pods": shape.pods.to_string(),
+            },
+            "images": shape.images.iter().map(image).collect::<Vec<_>>(),
+        },
+    });
+    serde_json::from_value(node).expect("a node")
+}
+
+/// What pods are made from: a spec, and where its preemption made room for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Template {
+    spec: Value,
+    nominated: Option<&'static str>,
+}
+
+fn requirement() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(json!({"key": "disk", "operator": "In", "values": ["ssd"]})),
+        Just(json!({"key": "disk", "operator": "NotIn", "values": ["hdd"]})),
+        Just(json!({"key": "disk", "operator": "Exists"})),
+        Just(json!({"key": "rank", "operator": "DoesNotExist"})),
+        Just(json!({"key": "zone", "operator": "In", "values": ["z0", "z1"]})),
+        (0..8i32).prop_map(|n| json!({"key": "rank", "operator": "Gt", "values": [n.to_string()]})),
+        (0..8i32).prop_map(|n| json!({"key": "rank", "operator": "Lt", "values": [n.to_string()]})),
+    ]
+}
+
+fn term() -> impl Strategy<Value = Value> {
+    let names = subsequence(NODE_NAMES.to_vec(), 1..=4);
+    let by_name = (names, prop::option::of(requirement())).prop_map(|(names, also)| {
+        // The API takes one name a requirement; several requirements exclude each other.
+        let fields = json!([{"key": "metadata.name", "operator": "In", "values": [names[0]]}]);
+        let expressions: Vec<Value> = also.into_iter().collect();
+        json!({"matchFields": fields, "matchExpressions": expressions})
+    });
+    let by_label = prop::collection::vec(requirement(), 0..=2)
+        .prop_map(|expressions| json!({"matchExpressions": expressions}));
+    prop_oneof![1 => by_name, 2 => by_label]
+}
+
+fn preference() -> impl Strategy<Value = Value> {
+    let term = prop_oneof![
+        12 => term(),
+        // Something that cannot be read: an error of the plugin.
+        1 => Just(json!({"matchExpressions": [
+            {"key": "rank", "operator": "Gt", "values": ["high"]}]})),
+    ];
+    (1..=100, term).prop_map(|(weight, term)| json!({"weight": weight, "preference": term}))
+}
+
+fn node_affinity() -> impl Strategy<Value = Value> {
+    let required = prop::option::weighted(0.4, prop::collection::vec(term(), 1..=3));
+    let preferred = prop_oneof![
+        Just(Vec::new()).boxed(),
+        prop::collection::vec(preference(), 1..=3).boxed()
+    ];
+    (required, preferred).prop_map(|(required, preferred)| {
+        let mut affinity = json!({"preferredDuringSchedulingIgnoredDuringExecution": preferred});
+        if let Some(terms) = required {
+            affinity["requiredDuringSchedulingIgnoredDuringExecution"] =
+                json!({"nodeSelectorTerms": terms});
+        }
+        affinity
+    })
+}
+
+fn toleration() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(json!({"key": "dedicated", "operator": "Equal", "value": "ml"})),
+        Just(json!({"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"})),
+        Just(json!({"key": "slow", "operator": "Exists", "effect": "PreferNoSchedule"})),
+        Just(json!({"operator": "Exists", "effect": "NoExecute"})),
+        Just(json!({"operator": "Exists"})),
+        Just(json!({"key": "node.kubernetes.io/unschedulable", "operator": "Exists"})),
+    ]
+}
+
+fn container() -> impl Strategy<Value = Value> {
+    let image = prop::sample::select(vec!["nginx", "registry.example.com/train:v1", "busybox:1"]);
+    let requests = (0..5u32, 0..4u32, prop::option::weighted(0.2, 1..3u32));
+    let port = prop::option::weighted(0.2, (0..2u32, prop::bool::ANY));
+    (image, requests, port).prop_map(|(image, (cpu, memory, gpus), port)| {
+        let mut requests = json!({});
+        if cpu > 0 {
+            requests["cpu"] = format!("{}m", cpu * 300).into();
+        }
+        if memory > 0 {
+            requests["memory"] = format!("{}Mi", memory * 700).into();
+        }
+        if let Some(gpus) = gpus {
+            requests["example.com/gpu"] = gpus.to_string().into();
+        }
+        let ports: Vec<Value> = port
+            .into_iter()
+            .map(|(port, is_local)| {
+                let ip = if is_local { "127.0.0.1" } else { "" };
+                json!({"containerPort": 80, "hostPort": 8080 + port, "hostIP": ip})
+            })
+            .collect();
+        json!({"name": "c", "image": image, "resources": {"requests": requests}, "ports": ports})
+    })
+}
+
+pub(crate) fn template() -> impl Strategy<Value = Template> {
+    let selector = prop::option::weighted(0.2, prop::sample::select(vec!["ssd", "hdd"]));
+    let gated = prop::bool::weighted(0.08);
+    let scheduler = prop_oneof![8 => Just(""), 3 => Just("second"), 1 => Just("nobody")];
+    let nominated = prop::option::weighted(0.2, prop::sample::select(NODE_NAMES.to_vec()));
+    (
+        (selector, prop::option::weighted(0.5, node_affinity())),
+        (prop::collection::vec(toleration(), 0..=2), container()),
+        (0..4, gated, scheduler, nominated),
+    )
+        .prop_map(|((selector, affinity), (tolerations, container), rest)| {
+            let (priority, gated, scheduler, nominated) = rest;
+            let mut spec = json!({
+                "schedulerName": scheduler,
+                "priority": priority * 10,
+                "tolerations": tolerations,
+                "containers": [container],
+            });
+            if let Some(disk) = selector {
+                spec["nodeSelector"] = json!({"disk": disk});
+            }
+            if let Some(affinity) = affinity {
+                spec["affinity"] = json!({"nodeAffinity": affinity});
+            }
+            if gated {
+                spec["schedulingGates"] = json!([{"name": "example.com/wait"}]);
+            }
+            Template { spec, nominated }
+        })
+}
+
+/// A pod made from a template.
+pub(crate) fn pod_named(name: &str, template: &Template) -> Pod {
+    let mut pod = json!({
+        "metadata": {"namespace": "default", "name": name},
+        "spec": template.spec,
+    });
+    if let Some(node) = template.nominated {
+        pod["status"] = json!({"nominatedNodeName": node});
+    }
+    serde_json::from_value(pod).expect("a pod")
+}
+
+/// The event of a pod's deletion.
+pub(crate) fn gone(name: &str) -> Event {
+    Event::PodGone {
+        namespace: "default".into(),
+        name: name.into(),
+    }
+}
+
+fn resource_specs() -> impl Strategy<Value = Vec<ResourceSpec>> {
+    let names = subsequence(
+        vec!["cpu", "memory", "ephemeral-storage", "example.com/gpu"],
+        1..=3,
+    );
+    (names, prop::collection::vec(1..=5i64, 3)).prop_map(|(names, weights)| {
+        let weighted = names.into_iter().zip(weights);
+        let spec = |(name, weight): (&str, i64)| ResourceSpec {
+            name: name.to_owned(),
+            weight,
+        };
+        weighted.map(spec).collect()
+    })
+}
+
+fn scoring_strategy() -> impl Strategy<Value = ScoringStrategy> {
+    let shape = prop_oneof![
+        Just(vec![(0, 0), (100, 10)]),
+        Just(vec![(0, 10), (50, 3), (100, 0)]),
+        Just(vec![(40, 2), (60, 9)])
+    ];
+    let shape = shape.prop_map(|points| {
+        let point = |(utilization, score)| UtilizationShapePoint { utilization, score };
+        points.into_iter().map(point).collect()
+    });
+    prop_oneof![
+        resource_specs().prop_map(ScoringStrategy::LeastAllocated),
+        resource_specs().prop_map(ScoringStrategy::MostAllocated),
+        (resource_specs(), shape).prop_map(|(resources, shape)| {
+            ScoringStrategy::RequestedToCapacityRatio(resources, shape)
+        }),
+    ]
+}
+
+fn added_affinity() -> impl Strategy<Value = Option<NodeAffinity>> {
+    let expressions = prop::collection::vec(requirement(), 1..=2);
+    let terms = (expressions, prop::bool::ANY).prop_map(|(expressions, is_required)| {
+        let term = json!({"matchExpressions": expressions});
+        let affinity = if is_required {
+            json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}})
+        } else {
+            json!({"preferredDuringSchedulingIgnoredDuringExecution":
+                [{"weight": 7, "preference": term}]})
+        };
+        serde_json::from_value(affinity).expect("node affinity")
+    });
+    prop::option::weighted(0.2, terms)
+}
+
+/// The default profile, or one with plugins left out, moved and weighted otherwise.
+fn profile(scheduler_name: &'static str) -> impl Strategy<Value = ProfileConfig> {
+    let default = ProfileConfig::default();
+    let all = default.filter.len();
+    let filters = subsequence(default.filter.clone(), all - 3..=all).prop_shuffle();
+    let names: Vec<String> = default.score.iter().map(|(name, _)| name.clone()).collect();
+    let scores = subsequence(names.clone(), 0..=names.len()).prop_shuffle();
+    let weights = prop::collection::vec(1..=6i64, names.len());
+    let args = (
+        scoring_strategy(),
+        added_affinity(),
+        prop::bool::weighted(0.2),
+    );
+    let custom = (filters, scores, weights, args).prop_map(
+        move |(filter, scores, weights, (scoring_strategy, added_affinity, ignores_gpus))| {
+            let ignored = if ignores_gpus {
+                vec!["example.com".to_owned()]
+            } else {
+                Vec::new()
+            };
+            ProfileConfig {
+                scheduler_name: scheduler_name.to_owned(),
+                filter,
+                score: scores.into_iter().zip(weights).collect(),
+                added_affinity,
+                node_resources_fit: NodeResourcesFitArgs {
+                    ignored_resource_groups: ignored,
+                    scoring_strategy,
+                    ..NodeResourcesFitArgs::default()
+                },
+                ..ProfileConfig::default()
+            }
+        },
+    );
+    let default = ProfileConfig {
+        scheduler_name: scheduler_name.to_owned(),
+        ..ProfileConfig::default()
+    };
+    prop_oneof![1 => Just(default), 2 => custom]
+}
+
+/// Something that happens, or is asked for.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    SetNode(&'static str, NodeShape),
+    RemoveNode(Index),
+    AddPod(Index),
+    /// Made from another template.
+    ChangePod(Index, Index),
+    RemovePod(Index),
+    /// Bound by somebody else, maybe to a node that is not there.
+    BindPod(Index, &'static str),
+    AddBoundPod(Index, &'static str),
+    /// To be placed, though it names a node.
+    AddPodForNode(Index, &'static str),
+    PassTime(u64),
+    /// A pod comes and goes that many times on a node.
+    Churn {
+        node: &'static str,
+        times: usize,
+    },
+    Decide,
+    DecidePod(Index),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let node = || prop::sample::select(NODE_NAMES.to_vec());
+    prop_oneof![
+        6 => (node(), node_shape()).prop_map(|(name, shape)| Step::SetNode(name, shape)),
+        3 => any::<Index>().prop_map(Step::RemoveNode),
+        8 => any::<Index>().prop_map(Step::AddPod),
+        2 => any::<(Index, Index)>().prop_map(|(pod, template)| Step::ChangePod(pod, template)),
+        4 => any::<Index>().prop_map(Step::RemovePod),
+        1 => (any::<Index>(), node()).prop_map(|(pod, node)| Step::BindPod(pod, node)),
+        2 => (any::<Index>(), node()).prop_map(|(pod, node)| Step::AddBoundPod(pod, node)),
+        1 => (any::<Index>(), node()).prop_map(|(pod, node)| Step::AddPodForNode(pod, node)),
+        2 => (0..20_000_000_000u64).prop_map(Step::PassTime),
+        12 => Just(Step::Decide),
+        2 => any::<Index>().prop_map(Step::DecidePod),
+    ]
+}
+
+/// Profiles, what pods are made from, and what happens.
+#[derive(Clone, Debug)]
+pub(crate) struct History {
+    pub(crate) config: EngineConfig,
+    pub(crate) templates: Vec<Template>,
+    pub(crate) steps: Vec<Step>,
+}
+
+impl History {
+    /// The default profile, one plain template, and nothing happens.
+    pub(crate) fn plain() -> Self {
+        let spec = json!({"containers": [{"name": "c", "image": "nginx"}]});
+        Self {
+            config: EngineConfig::default(),
+            templates: vec![Template {
+                spec,
+                nominated: None,
+            }],
+            steps: Vec::new(),
+        }
+    }
+}
+
+/// A random history with that many templates, and that many steps after some nodes came.
+pub(crate) fn history(
+    templates: RangeInclusive<usize>,
+    steps: Range<usize>,
+    is_seeded: bool,
+) -> impl Strategy<Value = History> {
+    let profiles = (profile("default-scheduler"), profile("second"));
+    let nodes = prop::collection::vec(node_shape(), 0..NODE_NAMES.len());
+    let templates = prop::collection::vec(template(), templates);
+    (
+        profiles,
+        nodes,
+        templates,
+        prop::collection::vec(step(), steps),
+        any::<u64>(),
+    )
+        .prop_map(move |((first, second), nodes, templates, steps, seed)| {
+            let come = NODE_NAMES.iter().zip(nodes);
+            let come = come.map(|(name, shape)| Step::SetNode(name, shape));
+            History {
+                config: EngineConfig {
+                    profiles: vec![first, second],
+                    tie_seed: is_seeded.then_some(seed),
+                    ..EngineConfig::default()
+                },
+                templates,
+                steps: come.chain(steps).collect(),
+            }
+        })
+}
+
+/// An engine and what it should know.
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) now: TimeNanos,
+    /// The nodes that are there.
+    pub(crate) nodes: BTreeMap<String, ()>,
+    /// The pods that are there, as they were last told.
+    pub(crate) pods: BTreeMap<String, Pod>,
+    templates: Vec<Template>,
+    created: usize,
+}
+
+impl World {
+    pub(crate) fn new(history: &History) -> Self {
+        Self {
+            engine: Engine::new(&history.config).expect("a valid profile"),
+            now: 0,
+            nodes: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            templates: history.templates.clone(),
+            created: 0,
+        }
+    }
+
+    /// The pod to which an index points, if there is any.
+    pub(crate) fn pick_pod(&self, which: Index) -> Option<PodId> {
+        self.engine.pod("default", &self.pick_name(which)?)
+    }
+
+    /// A decision with names.
+    pub(crate) fn tell(&self, decision: &Decision) -> String {
+        let cluster = self.engine.cluster();
+        let (_, pod) = self.engine.pod_name(decision.pod).expect("a known pod");
+        match &decision.outcome {
+            Outcome::Scheduled { node, .. } => format!("{pod} on {}", cluster.name(*node)),
+            Outcome::Unschedulable(diagnosis) => format!("{pod}: {}", diagnosis.message(cluster)),
+            Outcome::Error(error) => format!("{pod}: {error}"),
+        }
+    }
+
+    /// Lets something happen that decides nothing.
+    pub(crate) fn take(&mut self, step: &Step) {
+        match step {
+            Step::SetNode(name, shape) => {
+                self.nodes.insert((*name).to_owned(), ());
+                let node = node_of(name, shape);
+                self.engine.handle(Event::NodeChanged(node), self.now);
+            }
+            Step::RemoveNode(which) => self.remove_node(*which),
+            Step::AddPod(template) => {
+                let pod = self.new_pod(*template);
+                self.set_pod(pod);
+            }
+            Step::ChangePod(which, template) => {
+                if let Some(name) = self.pick_name(*which) {
+                    self.set_pod(pod_named(&name, template.get(&self.templates)));
+                }
+            }
+            Step::RemovePod(which) => {
+                if let Some(name) = self.pick_name(*which) {
+                    self.pods.remove(&name);
+                    self.engine.handle(gone(&name), self.now);
+                }
+            }
+            Step::BindPod(which, node) => {
+                if let Some(name) = self.pick_name(*which) {
+                    let pod = bound(self.pods[&name].clone(), node);
+                    self.set_pod(pod);
+                }
+            }
+            Step::AddBoundPod(template, node) => {
+                let pod = bound(self.new_pod(*template), node);
+                self.set_pod(pod);
+            }
+            Step::AddPodForNode(template, node) => {
+                let pod = bound(self.new_pod(*template), node);
+                self.pods.insert(pod.metadata.name.clone(), pod.clone());
+                self.engine.handle(Event::PodPending(pod), self.now);
+            }
+            Step::PassTime(nanos) => self.now += nanos,
+            Step::Churn { node, times } => self.churn(node, *times),
+            Step::Decide | Step::DecidePod(_) => {}
+        }
+    }
+
+    fn pick_name(&self, which: Index) -> Option<String> {
+        let count = self.pods.len();
+        (count > 0).then(|| {
+            self.pods
+                .keys()
+                .nth(which.index(count))
+                .expect("there")
+                .clone()
+        })
+    }
+
+    fn new_pod(&mut self, template: Index) -> Pod {
+        self.created += 1;
+        pod_named(&format!("p{}", self.created), template.get(&self.templates))
+    }
+
+    fn set_pod(&mut self, pod: Pod) {
+        self.pods.insert(pod.metadata.name.clone(), pod.clone());
+        self.engine.handle(Event::PodChanged(pod), self.now);
+    }
+
+    fn remove_node(&mut self, which: Index) {
+        if self.nodes.is_empty() {
+            return;
+        }
+        let name = self
+            .nodes
+            .keys()
+            .nth(which.index(self.nodes.len()))
+            .expect("there")
+            .clone();
+        self.nodes.remove(&name);
+        self.engine.handle(Event::NodeGone { name }, self.now);
+    }
+
+    fn churn(&mut self, node: &str, times: usize) {
+        let pod = bound(pod_named("churn", &self.templates[0]), node);
+        for _ in 0..times {
+            self.engine.handle(Event::PodChanged(pod.clone()), self.now);
+            self.engine.handle(gone("churn"), self.now);
+        }
+    }
+}
+
+fn bound(mut pod: Pod, node: &str) -> Pod {
+    std::sync::Arc::make_mut(&mut pod.spec).node_name = node.to_owned();
+    pod
+}

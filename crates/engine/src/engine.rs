@@ -555,12 +555,8 @@ impl Engine {
         let Some(row) = self.pods[pod.index()].as_ref() else {
             return Vec::new();
         };
-        let incoming = IncomingPod {
-            class: &self.classes[row.class.index()],
-            info: self.cluster.pod_info(pod),
-            owner: row.owner,
-        };
-        let profile = &self.profiles[incoming.class.profile];
+        let class = &self.classes[row.class.index()];
+        let profile = &self.profiles[class.profile];
         let nominations = nominations(
             pod,
             &self.nominated,
@@ -571,7 +567,7 @@ impl Engine {
         let mut refused = Vec::new();
         for at in nominations {
             let refusal = self.cluster.with_pods(at.node, &at.pods, |cluster| {
-                Filters::new(profile, &incoming, cluster).first_refusal(at.node)
+                first_refusal_by_node(profile, class, cluster, at.node)
             });
             refused.extend(refusal.map(|refusal| (at.node, refusal)));
         }

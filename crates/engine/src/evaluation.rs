@@ -144,7 +144,7 @@ impl Evaluation {
             // they may never come.
             let with_nominated = nominated(node).and_then(|at| {
                 copy.as_mut()?.with_pods(node, &at.pods, |cluster| {
-                    Filters::new(profile, pod, cluster).first_refusal(node)
+                    filters.again(profile, pod, cluster).first_refusal(node)
                 })
             });
             match with_nominated.or_else(|| filters.first_refusal(node)) {
@@ -235,7 +235,8 @@ impl Evaluation {
 pub(crate) struct Filters<'c> {
     class: &'c PodClass,
     cluster: &'c Cluster,
-    stages: Vec<PreparedFilter<'c>>,
+    /// With their places in the profile's order.
+    stages: Vec<(usize, PreparedFilter<'c>)>,
 }
 
 enum PreparedFilter<'c> {
@@ -245,25 +246,51 @@ enum PreparedFilter<'c> {
 
 impl<'c> Filters<'c> {
     pub(crate) fn new(profile: &'c Profile, pod: &IncomingPod<'c>, cluster: &'c Cluster) -> Self {
-        let prepare = |stage: &'c FilterStage| match stage {
-            FilterStage::Node(plugin) => plugin
-                .applies(pod.class)
-                .then(|| PreparedFilter::Node(plugin.as_ref())),
-            FilterStage::Cluster(plugin) => plugin
-                .prepare_filter(pod, cluster)
-                .map(PreparedFilter::Cluster),
+        Self::of_stages(profile.filters().iter().enumerate(), pod, cluster)
+    }
+
+    /// The same stages prepared for a cluster with a few pods more. Stages that had nothing
+    /// to say before are not asked again, as upstream does it: so the affinity of nominated
+    /// pods may go unnoticed.
+    fn again<'d>(
+        &self,
+        profile: &'d Profile,
+        pod: &IncomingPod<'d>,
+        cluster: &'d Cluster,
+    ) -> Filters<'d> {
+        let stages = self
+            .stages
+            .iter()
+            .map(|(order, _)| (*order, &profile.filters()[*order]));
+        Filters::of_stages(stages, pod, cluster)
+    }
+
+    fn of_stages(
+        stages: impl Iterator<Item = (usize, &'c FilterStage)>,
+        pod: &IncomingPod<'c>,
+        cluster: &'c Cluster,
+    ) -> Self {
+        let prepare = |(order, stage): (usize, &'c FilterStage)| {
+            let prepared = match stage {
+                FilterStage::Node(plugin) => plugin
+                    .applies(pod.class)
+                    .then(|| PreparedFilter::Node(plugin.as_ref())),
+                FilterStage::Cluster(plugin) => plugin
+                    .prepare_filter(pod, cluster)
+                    .map(PreparedFilter::Cluster),
+            };
+            prepared.map(|prepared| (order, prepared))
         };
-        let stages = profile.filters().iter().filter_map(prepare).collect();
         Self {
             class: pod.class,
             cluster,
-            stages,
+            stages: stages.filter_map(prepare).collect(),
         }
     }
 
     /// The refusal of the first stage that refuses the node.
     pub(crate) fn first_refusal(&self, node: NodeId) -> Option<Refusal> {
-        let refuse = |stage: &PreparedFilter<'_>| match stage {
+        let refuse = |(_, stage): &(usize, PreparedFilter<'_>)| match stage {
             PreparedFilter::Node(plugin) => {
                 plugin.filter_node(self.class, self.cluster, node).err()
             }

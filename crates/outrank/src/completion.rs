@@ -1,5 +1,6 @@
 //! `outrank completion`: completions for shells.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -17,11 +18,9 @@ pub(crate) struct Completion {
 
 pub(crate) fn main(arguments: &Completion) -> Result<ExitCode> {
     let mut command = crate::Arguments::command();
-    clap_complete::generate(
-        arguments.shell,
-        &mut command,
-        "outrank",
-        &mut std::io::stdout(),
-    );
+    // The generator panics if its writer fails, as standard output may.
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut command, "outrank", &mut script);
+    std::io::stdout().write_all(&script)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -138,11 +138,21 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
     if arguments.filename.is_empty() {
         bail!("nothing to rehearse: give the cluster with -f FILE, or a trace with --trace");
     }
-    let (cluster, cluster_warnings) = read_objects(&arguments.filename)?;
-    let (changes, change_warnings) = read_objects(&arguments.apply)?;
-    let scenario = Scenario::new(cluster, changes).map_err(anyhow::Error::msg)?;
+    if [&arguments.filename, &arguments.apply].map(|names| reads_stdin(names)) == [true, true] {
+        bail!("standard input (-) can be read only once");
+    }
+    let cluster = read_objects(&arguments.filename)?;
+    let changes = read_objects(&arguments.apply)?;
+    let errors = cluster.errors + changes.errors;
+    if errors > 0 {
+        bail!(
+            "{} in the input; nothing was scheduled",
+            count(errors, "error")
+        );
+    }
+    let scenario = Scenario::new(cluster.objects, changes.objects).map_err(anyhow::Error::msg)?;
     let report = run_scenario(&scenario, engine)?;
-    finish(arguments, report, cluster_warnings + change_warnings)
+    finish(arguments, report, cluster.warnings + changes.warnings)
 }
 
 fn rehearse_trace(arguments: &Rehearse, engine: &EngineConfig, trace: Trace) -> Result<ExitCode> {
@@ -178,8 +188,19 @@ fn run_scenario(scenario: &Scenario, engine: EngineConfig) -> Result<Report> {
     report.map_err(anyhow::Error::msg)
 }
 
-/// Reads objects; warnings go to standard error, and their number is returned.
-fn read_objects(names: &[String]) -> Result<(Vec<Object>, usize)> {
+/// What was read, and how many findings were told.
+struct Objects {
+    objects: Vec<Object>,
+    warnings: usize,
+    errors: usize,
+}
+
+fn reads_stdin(names: &[String]) -> bool {
+    names.iter().any(|name| name == input::STDIN)
+}
+
+/// Reads objects; what there is to say about them goes to standard error.
+fn read_objects(names: &[String]) -> Result<Objects> {
     let paths = names.iter().map(Path::new);
     let files = input::read_inputs(paths, &mut std::io::stdin().lock())?;
     let inputs = files
@@ -207,16 +228,11 @@ fn read_objects(names: &[String]) -> Result<(Vec<Object>, usize)> {
     for error in &errors {
         eprintln!("{error}");
     }
-    if !errors.is_empty() {
-        bail!(
-            "{} in the input; nothing was scheduled",
-            count(errors.len(), "error")
-        );
-    }
-    Ok((
-        objects.into_iter().map(|loaded| loaded.object).collect(),
-        warnings.len(),
-    ))
+    Ok(Objects {
+        objects: objects.into_iter().map(|loaded| loaded.object).collect(),
+        warnings: warnings.len(),
+        errors: errors.len(),
+    })
 }
 
 fn read_config(path: &Path) -> Result<EngineConfig> {

@@ -66,14 +66,8 @@ impl fmt::Display for InputError {
     }
 }
 
-impl std::error::Error for InputError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.cause {
-            Cause::Io(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+// The message tells the cause; a source would tell it again.
+impl std::error::Error for InputError {}
 
 /// Reads the inputs that `-f` arguments name, in their order; the files of a directory in
 /// the order of their names.

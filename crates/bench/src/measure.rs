@@ -214,7 +214,7 @@ impl Decider for Full {
                 .min_by_key(|node| engine.cluster().name(*node));
             self.spent += start.elapsed();
             if let Some(node) = node {
-                engine.place(id, node);
+                engine.place(id, node, 0);
             }
             self.placed.push((id, node));
         }

@@ -129,9 +129,19 @@ fn read_plugin(
 ) -> Option<(String, i64)> {
     let mut fields = Fields::of(value, path, errors)?;
     let name = fields.text("name", errors);
-    let weight = fields
-        .integer("weight", errors)
-        .map_or(0, |(_, weight)| weight);
+    let weight = match fields.integer("weight", errors) {
+        None => 0,
+        Some((_, weight)) if i32::try_from(weight).is_ok() => weight,
+        Some((path, weight)) => {
+            let message = format!(
+                "{weight} is out of range, from {} to {}",
+                i32::MIN,
+                i32::MAX
+            );
+            errors.push(ConfigError { path, message });
+            return None;
+        }
+    };
     let name_path = fields.path("name");
     fields.finish(errors);
     let name = name.map(|(_, name)| name.to_owned()).unwrap_or_default();

@@ -284,6 +284,11 @@ impl Cluster {
         &self.affinity_terms[number as usize]
     }
 
+    /// How many different affinity terms there are, the empty ones included.
+    pub fn affinity_terms_count(&self) -> u32 {
+        self.affinity_terms.len() as u32
+    }
+
     /// The number of affinity terms, a new one if they were not seen before.
     pub(crate) fn intern_terms(&mut self, terms: AffinityTerms) -> u32 {
         let (number, is_new) = self.affinity_terms.insert_full(terms);

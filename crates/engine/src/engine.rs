@@ -12,6 +12,7 @@ use outrank_api::types::{LabelSelector, Namespace, Node, Pod, PodSpec, Service};
 use rustc_hash::FxHashMap;
 
 use crate::cluster::{Cluster, OwnerKey, PodInfo, PodUsage};
+use crate::cross::CrossPlan;
 use crate::diagnosis::Diagnosis;
 use crate::evaluation::{Evaluation, Filters, Nominations, first_refusal_by_node, listed_nodes};
 use crate::framework::{IncomingPod, Refusal};
@@ -165,6 +166,9 @@ pub enum PodState {
 /// 1 GiB).
 const MAXIMUM_VERDICT_SLOTS: usize = 32 << 20;
 
+/// How many plans are remembered by pod before they are worked out anew.
+const MAXIMUM_KNOWN_PLANS: usize = 1 << 20;
+
 /// See the module.
 pub struct Engine {
     cluster: Cluster,
@@ -174,6 +178,12 @@ pub struct Engine {
     classes: Interner<PodClass>,
     usages: Interner<PodUsage>,
     last_class: Option<(Arc<PodSpec>, ClassId, u32)>,
+    plans: Interner<CrossPlan>,
+    known_plans: FxHashMap<PlanKey, KnownPlan>,
+    /// Grows whenever plans may have changed for another reason than new affinity terms.
+    plan_epoch: u64,
+    /// Verdicts by class and plan, in the order in which they were first needed.
+    verdict_keys: Interner<(ClassId, u32)>,
     verdicts: Vec<Option<Box<Verdicts>>>,
     verdict_slots: usize,
     last_used: Vec<u64>,
@@ -186,6 +196,18 @@ pub struct Engine {
     nominated: BTreeMap<Symbol, Vec<PodId>>,
     /// Waiting pods that what happens on other nodes may help.
     watching: BTreeSet<PodId>,
+}
+
+/// On what the plan of a pod depends: class, identity, affinity terms, owner.
+type PlanKey = (ClassId, u32, u32, Option<OwnerKey>);
+
+/// A plan that was worked out, and when.
+#[derive(Clone, Copy)]
+struct KnownPlan {
+    epoch: u64,
+    affinity_terms: u32,
+    /// Its number; `None` if every node must be evaluated.
+    plan: Option<u32>,
 }
 
 struct PodRow {
@@ -221,6 +243,10 @@ impl Engine {
             classes: Interner::default(),
             usages: Interner::default(),
             last_class: None,
+            plans: Interner::default(),
+            known_plans: FxHashMap::default(),
+            plan_epoch: 0,
+            verdict_keys: Interner::default(),
             verdicts: Vec::new(),
             verdict_slots: 0,
             last_used: Vec::new(),
@@ -250,7 +276,7 @@ impl Engine {
                 let name = symbols.intern(&namespace.metadata.name);
                 let labels = compile_labels(&namespace.metadata.labels, symbols);
                 self.cluster.set_namespace(name, labels);
-                self.wake_watching(now, |_, _| true);
+                self.surroundings_changed(now);
             }
             Event::ServiceChanged(service) => {
                 let symbols = &mut self.cluster.symbols;
@@ -261,13 +287,13 @@ impl Engine {
                     .selector
                     .map(|labels| compile_labels(&labels, symbols));
                 self.cluster.set_service(namespace, name, labels);
-                self.wake_watching(now, |_, _| true);
+                self.surroundings_changed(now);
             }
             Event::ServiceGone { namespace, name } => {
                 let symbols = &mut self.cluster.symbols;
                 let (namespace, name) = (symbols.intern(&namespace), symbols.intern(&name));
                 self.cluster.set_service(namespace, name, None);
-                self.wake_watching(now, |_, _| true);
+                self.surroundings_changed(now);
             }
             Event::OwnerChanged {
                 kind,
@@ -284,7 +310,7 @@ impl Engine {
                 let selector =
                     selector.map(|selector| LabelMatch::compile(Some(&selector), symbols));
                 self.cluster.set_owner_selector(owner, selector);
-                self.wake_watching(now, |_, _| true);
+                self.surroundings_changed(now);
             }
         }
     }
@@ -357,7 +383,7 @@ impl Engine {
 
     /// Puts a pod that is not on a node there, whatever filters say: for whoever decides
     /// beside the engine. Returns whether it did.
-    pub fn place(&mut self, pod: PodId, node: NodeId) -> bool {
+    pub fn place(&mut self, pod: PodId, node: NodeId, now: TimeNanos) -> bool {
         let Some(row) = self.pods.get_mut(pod.index()).and_then(Option::as_mut) else {
             return false;
         };
@@ -366,7 +392,7 @@ impl Engine {
         }
         let class = row.class;
         self.queue.remove(pod, class, &mut row.queue);
-        self.put(pod, node);
+        self.put(pod, node, now);
         true
     }
 
@@ -431,10 +457,16 @@ impl Engine {
         let Some(row) = self.pods[pod.index()].as_ref() else {
             return Outcome::Error("pod was lost".into());
         };
-        let incoming = self.incoming(pod, row);
-        if profile.depends_on_other_nodes(&incoming, &self.cluster) {
+        let key = (class, self.cluster.pod_info(pod), row.owner);
+        let Some(plan) = self.plan(key.0, key.1, key.2) else {
             self.watching.insert(pod);
             return self.decide_by_evaluation(pod);
+        };
+        if !self.plans[plan as usize].is_empty() {
+            self.watching.insert(pod);
+            if !self.nominated.is_empty() {
+                return self.decide_by_evaluation(pod);
+            }
         }
         let overruled = if self.nominated.is_empty() {
             Vec::new()
@@ -449,7 +481,29 @@ impl Engine {
             }
             overruled
         };
-        self.best_node(class, overruled)
+        let decided = self.best_node(class, plan, overruled);
+        decided.unwrap_or_else(|| self.decide_by_evaluation(pod))
+    }
+
+    /// The number of the plan of a pod; `None` if every node must be evaluated.
+    fn plan(&mut self, class: ClassId, info: PodInfo, owner: Option<OwnerKey>) -> Option<u32> {
+        let key = (class, info.identity, info.terms, owner);
+        let affinity_terms = self.cluster.affinity_terms_count();
+        if let Some(known) = self.known_plans.get(&key)
+            && (known.epoch, known.affinity_terms) == (self.plan_epoch, affinity_terms)
+        {
+            return known.plan;
+        }
+        let pod_class = &self.classes[class.index()];
+        let incoming = IncomingPod { class: pod_class, info, owner };
+        let plan = self.profiles[pod_class.profile].cross_plan(&incoming, &self.cluster);
+        let plan = plan.map(|plan| self.plans.insert_full(plan).0 as u32);
+        if self.known_plans.len() >= MAXIMUM_KNOWN_PLANS {
+            self.known_plans.clear();
+        }
+        let known = KnownPlan { epoch: self.plan_epoch, affinity_terms, plan };
+        self.known_plans.insert(key, known);
+        plan
     }
 
     /// Decides by looking at every node, where verdicts of the class do not tell enough.
@@ -499,19 +553,30 @@ impl Engine {
         }
     }
 
-    /// Decides by the verdicts of the class, with some nodes overruled.
-    fn best_node(&mut self, class: ClassId, overruled: Vec<(NodeId, Refusal)>) -> Outcome {
+    /// Decides by the verdicts of the class, with some nodes overruled; `None` if they do
+    /// not tell all.
+    fn best_node(
+        &mut self,
+        class: ClassId,
+        plan: u32,
+        overruled: Vec<(NodeId, Refusal)>,
+    ) -> Option<Outcome> {
+        let (key, is_new) = self.verdict_keys.insert_full((class, plan));
+        if is_new {
+            self.verdicts.push(None);
+            self.last_used.push(0);
+        }
         let pod_class = &self.classes[class.index()];
-        let profile = &self.profiles[pod_class.profile];
         let context = Context {
-            profile,
+            profile: &self.profiles[pod_class.profile],
             class: pod_class,
             cluster: &self.cluster,
             ties: &self.ties,
+            plan: &self.plans[plan as usize],
         };
         self.decisions += 1;
-        self.last_used[class.index()] = self.decisions;
-        let verdicts = match &mut self.verdicts[class.index()] {
+        self.last_used[key] = self.decisions;
+        let verdicts = match &mut self.verdicts[key] {
             Some(verdicts) => {
                 self.verdict_slots -= verdicts.slot_count();
                 verdicts.refresh(context);
@@ -520,18 +585,19 @@ impl Engine {
             unknown => unknown.insert(Box::new(Verdicts::new(context))),
         };
         self.verdict_slots += verdicts.slot_count();
+        if !verdicts.is_usable(context.plan) {
+            return None;
+        }
         let nodes: Vec<NodeId> = overruled.iter().map(|(node, _)| *node).collect();
         for (node, refusal) in overruled {
             verdicts.overrule(node, refusal);
         }
-        let outcome = match (verdicts.best(profile), verdicts.feasible_count()) {
-            (None, _) => Outcome::Unschedulable(verdicts.diagnosis(&self.cluster)),
+        let outcome = match verdicts.best(context) {
+            (None, _) => Outcome::Unschedulable(verdicts.diagnosis(context)),
             // A single feasible node is taken without scoring, as upstream does.
-            (Some(best), 1) => Outcome::Scheduled {
-                node: best.node,
-                feasible_nodes: 1,
-                total_score: 0,
-            },
+            (Some(best), 1) => {
+                Outcome::Scheduled { node: best.node, feasible_nodes: 1, total_score: 0 }
+            }
             (Some(best), feasible_nodes) => match verdicts.error() {
                 Some(error) => Outcome::Error(error.into()),
                 None => Outcome::Scheduled {
@@ -545,9 +611,9 @@ impl Engine {
             verdicts.restore(context, node);
         }
         if self.verdict_slots > MAXIMUM_VERDICT_SLOTS {
-            self.forget_verdicts(class);
+            self.forget_verdicts(key);
         }
-        outcome
+        Some(outcome)
     }
 
     /// The nodes that refuse the pod once the pods nominated to them are counted.
@@ -586,9 +652,9 @@ impl Engine {
     }
 
     /// Drops verdicts, the least recently used first, until half the room is free.
-    fn forget_verdicts(&mut self, keep: ClassId) {
+    fn forget_verdicts(&mut self, keep: usize) {
         let mut kept: Vec<(u64, usize)> = (0..self.verdicts.len())
-            .filter(|&class| self.verdicts[class].is_some() && class != keep.index())
+            .filter(|&class| self.verdicts[class].is_some() && class != keep)
             .map(|class| (self.last_used[class], class))
             .collect();
         kept.sort_unstable();
@@ -609,7 +675,7 @@ impl Engine {
             Outcome::Scheduled { node, .. } => {
                 let node = *node;
                 self.watching.remove(&pod);
-                self.put(pod, node);
+                self.put(pod, node, now);
                 return self.pod_moved(self.cluster.pod_info(pod), true, now);
             }
             Outcome::Unschedulable(diagnosis) => PodState::Unschedulable(Arc::clone(diagnosis)),
@@ -618,7 +684,8 @@ impl Engine {
         self.queue.wait(pod, class, &mut row.queue, now);
     }
 
-    fn put(&mut self, pod: PodId, node: NodeId) {
+    fn put(&mut self, pod: PodId, node: NodeId, now: TimeNanos) {
+        let kept = self.kept_room(pod);
         let Some(row) = self.pods[pod.index()].as_mut() else {
             return;
         };
@@ -626,6 +693,16 @@ impl Engine {
         row.position = self.cluster.add_pod(node, pod, usage);
         row.state = PodState::Placed(node);
         self.clear_nomination(pod);
+        if let Some(kept) = kept.filter(|kept| *kept != node) {
+            self.wake(kept, now);
+        }
+    }
+
+    /// The node on which room is kept for a waiting pod. When it no longer is, pods that
+    /// wait may find room there (`eventhandlers.go`, Kubernetes 1.36).
+    fn kept_room(&self, pod: PodId) -> Option<NodeId> {
+        let row = self.pods[pod.index()].as_ref()?;
+        self.cluster.node_named(row.nominated_node?)
     }
 
     fn nominate(&mut self, pod: PodId, node_name: Symbol) {
@@ -665,7 +742,7 @@ impl Engine {
         let name = object.name;
         let node = self.cluster.set_node(object);
         for pod in self.on_unknown_nodes.remove(&name).unwrap_or_default() {
-            self.put(pod, node);
+            self.put(pod, node, now);
         }
         self.wake(node, now);
         // Its labels may have changed, and with them which nodes are near each other.
@@ -697,6 +774,7 @@ impl Engine {
         let name = symbols.intern(&pod.metadata.name);
         let known = self.pod_index.get(&(namespace, name)).copied();
         let old_info = known.map(|pod| self.cluster.pod_info(pod));
+        let kept = known.and_then(|pod| self.kept_room(pod));
         let before = known.and_then(|pod| self.take_out(pod));
         let freed = match before.as_ref().map(|row| &row.state) {
             Some(PodState::Placed(node)) => Some(*node),
@@ -725,10 +803,13 @@ impl Engine {
         self.cluster.set_pod_info(id, info);
         self.pod_index.insert((namespace, name), id);
         if is_bound {
-            self.bring_to_node(id, &pod.spec.node_name);
+            self.bring_to_node(id, &pod.spec.node_name, now);
             self.pod_moved(info, true, now);
         } else {
             self.bring_to_queue(id, pod, now);
+        }
+        if let Some(kept) = kept.filter(|kept| self.kept_room(id) != Some(*kept)) {
+            self.wake(kept, now);
         }
         if let Some(node) = freed {
             self.wake(node, now);
@@ -738,10 +819,10 @@ impl Engine {
         }
     }
 
-    fn bring_to_node(&mut self, id: PodId, node_name: &str) {
+    fn bring_to_node(&mut self, id: PodId, node_name: &str, now: TimeNanos) {
         let name = self.cluster.symbols.intern(node_name);
         match self.cluster.node_named(name) {
-            Some(node) => self.put(id, node),
+            Some(node) => self.put(id, node, now),
             None => {
                 self.on_unknown_nodes.entry(name).or_default().push(id);
                 self.set_state(id, PodState::OnUnknownNode(name));
@@ -773,11 +854,15 @@ impl Engine {
         let Some(pod) = self.pod(namespace, name) else {
             return;
         };
+        let kept = self.kept_room(pod);
         let Some(row) = self.take_out(pod) else {
             return;
         };
         self.pod_index.remove(&(row.namespace, row.name));
         self.free_pods.push(pod);
+        if let Some(kept) = kept {
+            self.wake(kept, now);
+        }
         if let PodState::Placed(node) = row.state {
             self.wake(node, now);
             self.pod_moved(self.cluster.pod_info(pod), false, now);
@@ -830,6 +915,12 @@ impl Engine {
             let mut filters = engine.profiles[incoming.class.profile].cluster_filters();
             filters.any(|filter| filter.may_help(&incoming, other, came, &engine.cluster))
         });
+    }
+
+    /// Labels, services or the like changed: what is counted for pods may have, too.
+    fn surroundings_changed(&mut self, now: TimeNanos) {
+        self.plan_epoch += 1;
+        self.wake_watching(now, |_, _| true);
     }
 
     /// Queues those of the watching pods that `helped` names.
@@ -893,11 +984,7 @@ impl Engine {
         let class = compile_class(pod, profile, &self.profiles[profile], &mut self.cluster);
         let usage = compile_usage(pod, &mut self.cluster);
         let usage = self.usages.insert_full(usage).0 as u32;
-        let (class, is_new) = self.classes.insert_full(class);
-        if is_new {
-            self.verdicts.push(None);
-            self.last_used.push(0);
-        }
+        let class = self.classes.insert_full(class).0;
         let class = ClassId::from_index(class);
         if is_fresh {
             self.last_class = Some((Arc::clone(&pod.spec), class, usage));

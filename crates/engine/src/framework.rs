@@ -13,6 +13,7 @@
 use std::sync::Arc;
 
 use crate::cluster::{Cluster, OwnerKey, PodInfo};
+use crate::cross::CrossPlan;
 use crate::ids::{NodeId, ResourceId};
 use crate::pod_class::PodClass;
 
@@ -182,6 +183,18 @@ pub trait ClusterFilterPlugin: Plugin {
     /// Whether [`ClusterFilterPlugin::prepare_filter`] would have something to say.
     fn filters(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool;
 
+    /// States the filter as counts, so that it is kept up to date instead of prepared
+    /// for each pod. Returns whether that can be done.
+    fn lower_filter(
+        &self,
+        pod: &IncomingPod<'_>,
+        cluster: &Cluster,
+        plan: &mut CrossPlan,
+    ) -> bool {
+        let _ = plan;
+        !self.filters(pod, cluster)
+    }
+
     /// Whether a pod that this plugin refused may fit once `other` came to some node or
     /// left it.
     fn may_help(
@@ -215,6 +228,18 @@ pub trait ClusterScorePlugin: Plugin {
 
     /// Whether [`ClusterScorePlugin::prepare_score`] might rate nodes.
     fn scores(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool;
+
+    /// States the rating as counts, as [`ClusterFilterPlugin::lower_filter`] does.
+    fn lower_score(
+        &self,
+        pod: &IncomingPod<'_>,
+        cluster: &Cluster,
+        weight: i64,
+        plan: &mut CrossPlan,
+    ) -> bool {
+        let _ = (weight, plan);
+        !self.scores(pod, cluster)
+    }
 }
 
 /// A rating that knows the cluster as it is now.

@@ -32,6 +32,7 @@
 //! [`verdicts`] the same decision kept up to date, [`engine`] ties them together.
 
 pub mod cluster;
+pub mod cross;
 pub mod diagnosis;
 pub mod engine;
 pub mod evaluation;

@@ -7,6 +7,7 @@
 use outrank_api::types::{NodeAffinity as NodeAffinitySpec, TopologySpreadConstraint};
 
 use crate::cluster::Cluster;
+use crate::cross::CrossPlan;
 use crate::framework::{
     ClusterFilterPlugin, FilterPlugin, FilterStage, IncomingPod, Refusal, ScorePlugin, ScoreStage,
     Stages,
@@ -272,6 +273,37 @@ impl Profile {
     pub fn pre_filter(&self, class: &PodClass) -> Option<Refusal> {
         self.node_filters()
             .find_map(|(_, plugin)| plugin.pre_filter(class).err())
+    }
+
+    /// What is to be counted of other nodes for a pod; `None` if counts do not tell all, so
+    /// that every node must be evaluated.
+    pub fn cross_plan(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> Option<CrossPlan> {
+        let mut plan = CrossPlan::default();
+        for stage in &self.filters {
+            match stage {
+                // Counts are asked after all filters that look at one node: those that come
+                // later in the profile must not have anything to say.
+                FilterStage::Node(plugin) if plugin.applies(pod.class) => {
+                    if !plan.filters.is_empty() {
+                        return None;
+                    }
+                }
+                FilterStage::Node(_) => {}
+                FilterStage::Cluster(plugin) => {
+                    if !plugin.lower_filter(pod, cluster, &mut plan) {
+                        return None;
+                    }
+                }
+            }
+        }
+        for (stage, weight) in &self.scores {
+            if let ScoreStage::Cluster(plugin) = stage
+                && !plugin.lower_score(pod, cluster, *weight, &mut plan)
+            {
+                return None;
+            }
+        }
+        Some(plan)
     }
 
     /// Whether what runs on other nodes matters to where the pod can or should go.

@@ -11,6 +11,9 @@
 //! are few: how many taints are disliked, which preferences are met), each group a heap
 //! by the sum of the other scores. The best node is the best of the groups' tops.
 //!
+//! What runs on other nodes ([`crate::cross`]) fits in here: it refuses and rates groups of
+//! nodes, those with the same domains, not single nodes.
+//!
 //! The answer is exactly that of [`crate::evaluation`]; property tests hold the two
 //! against each other.
 
@@ -19,6 +22,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::cluster::{Change, Cluster};
+use crate::cross::{CrossCounts, CrossPlan};
 use crate::diagnosis::Diagnosis;
 use crate::evaluation::listed_nodes;
 use crate::framework::{DependsOn, Normalize, Refusal, ScorePlugin};
@@ -41,10 +45,10 @@ pub(crate) struct Verdicts {
     refused_counts: Vec<usize>,
     groups: Vec<Group>,
     group_index: FxHashMap<Box<[i64]>, u32>,
-    feasible_count: usize,
     read: u64,
     epochs: u64,
     tie_epoch: u64,
+    cross: Option<CrossCounts>,
     diagnosis: Option<Arc<Diagnosis>>,
 }
 
@@ -78,9 +82,10 @@ struct OrderedRefusal {
     order: usize,
 }
 
-/// Feasible nodes with equal raw scores of the normalizing plugins.
+/// Feasible nodes with equal raw scores of the normalizing plugins and equal domains.
 struct Group {
-    raw: Box<[i64]>,
+    /// The raw scores, then what tells the domains ([`CrossCounts::group_key`]).
+    key: Box<[i64]>,
     heap: Vec<Entry>,
 }
 
@@ -168,6 +173,8 @@ pub(crate) struct Context<'c> {
     pub(crate) class: &'c PodClass,
     pub(crate) cluster: &'c Cluster,
     pub(crate) ties: &'c TieOrder,
+    /// What is counted of other nodes; empty if they do not matter.
+    pub(crate) plan: &'c CrossPlan,
 }
 
 impl Context<'_> {
@@ -201,19 +208,14 @@ impl Verdicts {
             refused_counts: Vec::new(),
             groups: Vec::new(),
             group_index: FxHashMap::default(),
-            feasible_count: 0,
             read: 0,
             epochs: 0,
             tie_epoch: 0,
+            cross: None,
             diagnosis: None,
         };
         verdicts.rebuild(context);
         verdicts
-    }
-
-    /// How many nodes may take a pod of the class.
-    pub(crate) fn feasible_count(&self) -> usize {
-        self.feasible_count
     }
 
     /// What PreScore finds wrong with the pods of the class.
@@ -248,7 +250,9 @@ impl Verdicts {
                     }
                 }
                 (Change::Object, None) => {
-                    self.slots.resize(context.cluster.row_count(), EMPTY_SLOT);
+                    let rows = context.cluster.row_count();
+                    self.slots.resize(rows, EMPTY_SLOT);
+                    self.cross.iter_mut().for_each(|cross| cross.resize(rows));
                     self.look_afresh(context, node.0, node);
                 }
                 (Change::Object, Some(_)) => return self.rebuild(context),
@@ -256,50 +260,81 @@ impl Verdicts {
         }
     }
 
-    /// The best node for a pod of the class. O(groups).
-    pub(crate) fn best(&self, profile: &Profile) -> Option<Best> {
-        let filled = || self.groups.iter().filter(|group| !group.heap.is_empty());
+    /// Whether the verdicts tell the whole truth; else every node must be evaluated.
+    pub(crate) fn is_usable(&self, plan: &CrossPlan) -> bool {
+        plan.is_empty() || self.cross.as_ref().is_some_and(CrossCounts::is_usable)
+    }
+
+    /// The best node for a pod of the class, and how many nodes may take it. O(groups).
+    pub(crate) fn best(&self, context: Context<'_>) -> (Option<Best>, usize) {
+        let filled = self.groups.iter().filter(|group| !group.heap.is_empty());
+        let groups: Vec<&Group> =
+            filled.filter(|group| self.refused_by_others(context, group).is_none()).collect();
+        let feasible_nodes = groups.iter().map(|group| group.heap.len()).sum();
         let maxima: Vec<i64> = (0..self.plan.normalized.len())
-            .map(|column| filled().map(|group| group.raw[column]).max().unwrap_or(0))
+            .map(|column| groups.iter().map(|group| group.key[column]).max().unwrap_or(0))
             .collect();
-        let total = |group: &Group| {
+        let ratings = self.rated_by_others(context, &groups);
+        let total = |(index, group): (usize, &&Group)| {
             let mut entry = group.heap[0];
-            let columns = self.plan.normalized.iter().zip(&group.raw).zip(&maxima);
+            entry.score += ratings.get(index).copied().unwrap_or(0);
+            let columns = self.plan.normalized.iter().zip(&group.key).zip(&maxima);
             for ((&order, &raw), &maximum) in columns {
-                let (plugin, weight) = profile.node_score_at(order);
+                let (plugin, weight) = context.profile.node_score_at(order);
                 entry.score += plugin.normalize().apply(raw, maximum) * weight;
             }
             entry
         };
-        let best = filled().map(total).reduce(
-            |best, entry| {
-                if entry.is_before(&best) { entry } else { best }
-            },
-        )?;
-        Some(Best {
-            node: self.node(best.slot),
-            total_score: best.score,
-        })
+        let best = groups.iter().enumerate().map(total).reduce(|best, entry| {
+            if entry.is_before(&best) { entry } else { best }
+        });
+        let best = best.map(|best| Best { node: self.node(best.slot), total_score: best.score });
+        (best, feasible_nodes)
     }
 
-    /// Why no node may take a pod of the class, counted. O(distinct refusals), kept until
-    /// something changes.
-    pub(crate) fn diagnosis(&mut self, cluster: &Cluster) -> Arc<Diagnosis> {
+    fn refused_by_others(&self, context: Context<'_>, group: &Group) -> Option<Refusal> {
+        let key = &group.key[self.plan.normalized.len()..];
+        self.cross.as_ref()?.refuse(context.plan, key)
+    }
+
+    fn rated_by_others(&self, context: Context<'_>, groups: &[&Group]) -> Vec<i64> {
+        let Some(cross) = &self.cross else { return Vec::new() };
+        let start = self.plan.normalized.len();
+        let groups: Vec<(&[i64], usize)> =
+            groups.iter().map(|group| (&group.key[start..], group.heap.len())).collect();
+        cross.rate(context.plan, &groups)
+    }
+
+    /// Why no node may take a pod of the class, counted. O(distinct refusals and groups),
+    /// kept until something changes.
+    pub(crate) fn diagnosis(&mut self, context: Context<'_>) -> Arc<Diagnosis> {
         if let Some(diagnosis) = &self.diagnosis {
             return Arc::clone(diagnosis);
         }
+        let node_count = context.cluster.node_count();
+        let mut refusals: Vec<(Refusal, usize)> = Vec::new();
+        let mut add = |refusal: Refusal, nodes: usize| {
+            match refusals.iter_mut().find(|(known, _)| *known == refusal) {
+                Some((_, count)) => *count += nodes,
+                None => refusals.push((refusal, nodes)),
+            }
+        };
         let counted = self.refusals.iter().zip(&self.refused_counts);
-        let refusals = counted.filter(|(_, count)| **count > 0);
-        let looked_at: usize = self.feasible_count + self.refused_counts.iter().sum::<usize>();
+        for (known, nodes) in counted.filter(|(_, nodes)| **nodes > 0) {
+            add(known.refusal.clone(), *nodes);
+        }
+        for group in self.groups.iter().filter(|group| !group.heap.is_empty()) {
+            if let Some(refusal) = self.refused_by_others(context, group) {
+                add(refusal, group.heap.len());
+            }
+        }
+        let looked_at: usize = refusals.iter().map(|(_, nodes)| nodes).sum();
         let unlisted = self.listed.is_some();
         let diagnosis = Arc::new(Diagnosis {
-            node_count: cluster.node_count(),
+            node_count,
             pre_filter: None,
-            refusals: refusals
-                .map(|(known, count)| (known.refusal.clone(), *count))
-                .collect(),
-            unlisted: unlisted
-                .then(|| (cluster.node_count() - looked_at, vec![NodeAffinity::NAME])),
+            refusals,
+            unlisted: unlisted.then(|| (node_count - looked_at, vec![NodeAffinity::NAME])),
         });
         self.diagnosis = Some(Arc::clone(&diagnosis));
         diagnosis
@@ -346,7 +381,8 @@ impl Verdicts {
         self.refused_counts.clear();
         self.groups.clear();
         self.group_index.clear();
-        self.feasible_count = 0;
+        let has_cross = !context.plan.is_empty() && self.listed.is_none();
+        self.cross = has_cross.then(|| CrossCounts::new(context.plan, cluster, slots));
         self.read = cluster.log().end();
         self.epochs = context.epochs();
         self.tie_epoch = context.ties.epoch();
@@ -365,6 +401,9 @@ impl Verdicts {
     /// Evaluates all of a node: its object is new, has changed or is gone.
     fn look_afresh(&mut self, context: Context<'_>, slot: u32, node: NodeId) {
         self.withdraw(slot);
+        if let Some(cross) = &mut self.cross {
+            cross.recount(context.plan, context.class, context.cluster, slot, true);
+        }
         if !context.cluster.is_present(node) {
             return;
         }
@@ -387,9 +426,17 @@ impl Verdicts {
         if self.plan.groups_by_usage {
             return self.look_afresh(context, slot, node);
         }
-        if context.cluster.is_present(node) {
-            self.judge(context, slot, node);
+        if !context.cluster.is_present(node) {
+            return;
         }
+        let moved = self.cross.as_mut().is_some_and(|cross| {
+            cross.recount(context.plan, context.class, context.cluster, slot, false)
+        });
+        if moved && self.slots[slot as usize].static_refusal == NOWHERE {
+            self.withdraw(slot);
+            self.slots[slot as usize].group = self.group_of(context, node);
+        }
+        self.judge(context, slot, node);
     }
 
     fn judge(&mut self, context: Context<'_>, slot: u32, node: NodeId) {
@@ -439,24 +486,22 @@ impl Verdicts {
     }
 
     fn group_of(&mut self, context: Context<'_>, node: NodeId) -> u32 {
-        let raw: Box<[i64]> = self
-            .plan
-            .normalized
-            .iter()
-            .map(|&order| {
-                let (plugin, _) = context.profile.node_score_at(order);
-                plugin.score_node(context.class, context.cluster, node)
-            })
-            .collect();
-        if let Some(&group) = self.group_index.get(&raw) {
+        let raw = self.plan.normalized.iter().map(|&order| {
+            let (plugin, _) = context.profile.node_score_at(order);
+            plugin.score_node(context.class, context.cluster, node)
+        });
+        let mut key: Vec<i64> = raw.collect();
+        if let Some(cross) = &self.cross {
+            // Slots are rows: classes with listed nodes have no counts.
+            key.extend(cross.group_key(context.cluster, node.0));
+        }
+        if let Some(&group) = self.group_index.get(key.as_slice()) {
             return group;
         }
+        let key: Box<[i64]> = key.into();
         let group = self.groups.len() as u32;
-        self.group_index.insert(raw.clone(), group);
-        self.groups.push(Group {
-            raw,
-            heap: Vec::new(),
-        });
+        self.group_index.insert(key.clone(), group);
+        self.groups.push(Group { key, heap: Vec::new() });
         group
     }
 
@@ -472,7 +517,6 @@ impl Verdicts {
         }
         let place = std::mem::replace(&mut known.heap_place, NOWHERE) as usize;
         let heap = &mut self.groups[known.group as usize].heap;
-        self.feasible_count -= 1;
         heap.swap_remove(place);
         if let Some(moved) = heap.get(place).copied() {
             settle(heap, &mut self.slots, place, moved);
@@ -490,7 +534,6 @@ impl Verdicts {
         let place = match known.heap_place {
             NOWHERE => {
                 heap.push(entry);
-                self.feasible_count += 1;
                 heap.len() - 1
             }
             place => place as usize,

@@ -155,8 +155,11 @@ fn is_stored(pod: &Pod) -> bool {
 struct Admission {
     resolver: PriorityResolver,
     /// By the address of the spec before, which the entry keeps alive.
-    seen: HashMap<*const PodSpec, (Arc<PodSpec>, Result<Arc<PodSpec>, String>)>,
+    seen: HashMap<*const PodSpec, (Arc<PodSpec>, Admitted)>,
 }
+
+/// An admitted spec, or admission's message.
+type Admitted = Result<Arc<PodSpec>, String>;
 
 impl Admission {
     fn admit(&mut self, pod: &mut Pod) -> Result<(), String> {

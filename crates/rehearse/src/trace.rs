@@ -983,11 +983,20 @@ impl Problems {
     }
 }
 
-/// Input is quoted in messages, but not megabytes of it.
+/// Input is quoted in messages, but not megabytes of it, nor what a terminal would obey.
 fn shortened(text: &str) -> String {
     const CHARS_MAX: usize = 80;
-    match text.char_indices().nth(CHARS_MAX) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.to_owned(),
+    let mut shown = String::new();
+    for (number, letter) in text.chars().enumerate() {
+        if number == CHARS_MAX {
+            shown.push_str("...");
+            break;
+        }
+        if letter.is_control() {
+            shown.extend(letter.escape_default());
+        } else {
+            shown.push(letter);
+        }
     }
+    shown
 }

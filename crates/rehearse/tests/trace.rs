@@ -353,7 +353,7 @@ fn hostile_bytes_are_problems_not_panics() {
     let told = error.unwrap_err().to_string();
     assert!(told.starts_with("pods.csv:2:1: name is not UTF-8; save the file in that encoding\n"));
     assert!(
-        told.contains("pods.csv:3:2: cpu_milli \"1\0\" will not do"),
+        told.contains("pods.csv:3:2: cpu_milli \"1\\u{0}\" will not do"),
         "{told}"
     );
     assert!(

@@ -12,10 +12,12 @@
 //! Source: `plugins/interpodaffinity/{filtering,scoring}.go`, Kubernetes 1.36.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
 use crate::cluster::{Cluster, PodInfo};
+use crate::cross::{Counter, CrossFilter, CrossPlan, CrossScore, Source};
 use crate::framework::{
     ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, MAX_NODE_SCORE, NodeFilter,
     NodeScore, Plugin, Reason, Refusal,
@@ -165,6 +167,44 @@ impl ClusterFilterPlugin for InterPodAffinity {
             })
     }
 
+    fn lower_filter(
+        &self,
+        pod: &IncomingPod<'_>,
+        cluster: &Cluster,
+        plan: &mut CrossPlan,
+    ) -> bool {
+        let terms = cluster.affinity_terms(pod.info.terms);
+        let near: Box<[AffinityTerm]> =
+            terms.required_affinity.iter().map(|it| resolve(it, cluster).into_owned()).collect();
+        if !near.is_empty() {
+            let counters = near.iter().map(|term| {
+                let source = Source::MeantByAll(near.clone());
+                plan.counter(everywhere(term.topology_key, source))
+            });
+            let counters = counters.collect();
+            let matches_itself =
+                matches_all(&terms.required_affinity, pod.info.identity, cluster);
+            plan.filters.push(CrossFilter::Affinity { counters, matches_itself });
+        }
+        let apart = terms.required_anti_affinity.iter().map(|term| {
+            let source = Source::MeantBy(Box::new([(1, resolve(term, cluster).into_owned())]));
+            plan.counter(everywhere(term.topology_key, source))
+        });
+        let apart: Box<[usize]> = apart.collect();
+        if !apart.is_empty() {
+            plan.filters.push(CrossFilter::AntiAffinity(apart));
+        }
+        let seen = Seen::new(pod, cluster);
+        let existing = count_existing(cluster, plan, |terms| {
+            let apart = terms.required_anti_affinity.iter();
+            apart.filter(|term| seen.matches(term)).map(|term| (term.topology_key, 1)).collect()
+        });
+        if !existing.is_empty() {
+            plan.filters.push(CrossFilter::ExistingAntiAffinity(existing));
+        }
+        true
+    }
+
     fn may_help(
         &self,
         pod: &IncomingPod<'_>,
@@ -187,6 +227,36 @@ impl ClusterFilterPlugin for InterPodAffinity {
             || means_other(&terms.required_affinity)
             || others.iter().any(|term| seen.matches(term))
     }
+}
+
+/// A counter of pods on all nodes that have the label.
+fn everywhere(topology_key: Symbol, source: Source) -> Counter {
+    Counter {
+        topology_key,
+        source,
+        needs_labels: Box::default(),
+        honors_affinity: false,
+        honors_taints: false,
+    }
+}
+
+/// Counters of pods by their own affinity terms: `weigh` says by which keys, and how much,
+/// each terms matter.
+fn count_existing(
+    cluster: &Cluster,
+    plan: &mut CrossPlan,
+    weigh: impl Fn(&AffinityTerms) -> Vec<(Symbol, i64)>,
+) -> Box<[usize]> {
+    let mut by_key: BTreeMap<Symbol, BTreeMap<u32, i64>> = BTreeMap::new();
+    for number in 1..cluster.affinity_terms_count() {
+        for (key, weight) in weigh(cluster.affinity_terms(number)) {
+            *by_key.entry(key).or_default().entry(number).or_insert(0) += weight;
+        }
+    }
+    let counters = by_key.into_iter().map(|(key, weights)| {
+        plan.counter(everywhere(key, Source::HasTerms(weights.into_iter().collect())))
+    });
+    counters.collect()
 }
 
 fn matches_all(terms: &[AffinityTerm], identity: u32, cluster: &Cluster) -> bool {
@@ -361,6 +431,34 @@ impl ClusterScorePlugin for InterPodAffinity {
                 .weights_of_existing(&Seen::new(pod, cluster), cluster)
                 .is_empty()
     }
+
+    fn lower_score(
+        &self,
+        pod: &IncomingPod<'_>,
+        cluster: &Cluster,
+        weight: i64,
+        plan: &mut CrossPlan,
+    ) -> bool {
+        let own = &cluster.affinity_terms(pod.info.terms).preferred;
+        if self.ignore_preferred_terms_of_existing_pods && own.is_empty() {
+            return true;
+        }
+        let mut by_key: BTreeMap<Symbol, Vec<(i64, AffinityTerm)>> = BTreeMap::new();
+        for (weight, term) in own {
+            let term = resolve(term, cluster).into_owned();
+            by_key.entry(term.topology_key).or_default().push((*weight, term));
+        }
+        let mut counters: Vec<usize> = by_key
+            .into_iter()
+            .map(|(key, terms)| plan.counter(everywhere(key, Source::MeantBy(terms.into()))))
+            .collect();
+        let seen = Seen::new(pod, cluster);
+        counters.extend(count_existing(cluster, plan, |terms| self.weights_of(terms, &seen)));
+        if !counters.is_empty() {
+            plan.scores.push((CrossScore::InterPodAffinity(counters.into()), weight));
+        }
+        true
+    }
 }
 
 impl InterPodAffinity {
@@ -370,22 +468,31 @@ impl InterPodAffinity {
         seen: &Seen<'_>,
         cluster: &Cluster,
     ) -> FxHashMap<u32, Vec<(Symbol, i64)>> {
-        let mut weights = FxHashMap::default();
-        for number in cluster.placed_terms() {
-            let terms = cluster.affinity_terms(number);
-            let hard = terms.required_affinity.iter();
-            let hard = hard.map(|term| (self.hard_pod_affinity_weight, term));
-            let preferred = terms.preferred.iter().map(|(weight, term)| (*weight, term));
-            let meant = hard.chain(preferred).filter(|(weight, _)| *weight != 0);
-            let meant = meant.filter(|(_, term)| seen.matches(term));
-            let keyed: Vec<(Symbol, i64)> = meant
-                .map(|(weight, term)| (term.topology_key, weight))
-                .collect();
-            if !keyed.is_empty() {
-                weights.insert(number, keyed);
-            }
+        let weights = cluster.placed_terms().map(|number| {
+            (number, self.weights_of(cluster.affinity_terms(number), seen))
+        });
+        weights.filter(|(_, weights)| !weights.is_empty()).collect()
+    }
+
+    /// What a pod with these terms adds to the nodes near it.
+    fn weights_of(&self, terms: &AffinityTerms, seen: &Seen<'_>) -> Vec<(Symbol, i64)> {
+        let hard = terms.required_affinity.iter();
+        let hard = hard.map(|term| (self.hard_pod_affinity_weight, term));
+        let preferred = terms.preferred.iter().map(|(weight, term)| (*weight, term));
+        let meant = hard.chain(preferred).filter(|(weight, _)| *weight != 0);
+        let meant = meant.filter(|(_, term)| seen.matches(term));
+        meant.map(|(weight, term)| (term.topology_key, weight)).collect()
+    }
+
+    /// Normalizes ratings between the lowest and the highest.
+    pub(crate) fn normalize(scores: &mut [i64]) {
+        let lowest = scores.iter().copied().min().unwrap_or(0);
+        let highest = scores.iter().copied().max().unwrap_or(0);
+        let range = highest - lowest;
+        for score in scores {
+            let share = if range > 0 { (*score - lowest) as f64 / range as f64 } else { 0.0 };
+            *score = (MAX_NODE_SCORE as f64 * share) as i64;
         }
-        weights
     }
 }
 
@@ -399,16 +506,6 @@ impl NodeScore for Score<'_> {
     }
 
     fn normalize(&self, _: &[NodeId], scores: &mut [i64]) {
-        let lowest = scores.iter().copied().min().unwrap_or(0);
-        let highest = scores.iter().copied().max().unwrap_or(0);
-        let range = highest - lowest;
-        for score in scores {
-            let share = if range > 0 {
-                (*score - lowest) as f64 / range as f64
-            } else {
-                0.0
-            };
-            *score = (MAX_NODE_SCORE as f64 * share) as i64;
-        }
+        InterPodAffinity::normalize(scores);
     }
 }

@@ -102,7 +102,7 @@ impl NodeResourcesFit {
 }
 
 fn has_room_for_one_more(cluster: &Cluster, node: NodeId) -> bool {
-    cluster.pods(node).len() as i64 + 1 <= cluster.allowed_pods(node)
+    (cluster.pods(node).len() as i64) < cluster.allowed_pods(node)
 }
 
 impl Plugin for NodeResourcesFit {

@@ -16,6 +16,7 @@ use outrank_api::taints::tolerates;
 use rustc_hash::FxHashMap;
 
 use crate::cluster::{Cluster, PodInfo};
+use crate::cross::{Counter, CrossFilter, CrossPlan, CrossScore, Source};
 use crate::framework::{
     ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, MAX_NODE_SCORE, NodeFilter,
     NodeScore, Plugin, Reason, Refusal,
@@ -99,6 +100,41 @@ impl PodTopologySpread {
         });
         with_selector.collect()
     }
+}
+
+impl PodTopologySpread {
+    /// Whether nodes that lack one of the labels are not rated.
+    fn needs_all_labels(&self, pod: &IncomingPod<'_>) -> bool {
+        !pod.class.spread_constraints.is_empty() || !self.is_system_default
+    }
+
+    /// What a pod more in a domain weighs, given the number of domains.
+    pub(crate) fn domain_weight(domains: usize) -> f64 {
+        ((domains + 2) as f64).ln()
+    }
+
+    /// Normalizes ratings, the lowest best; those of nodes that are not rated become 0.
+    pub(crate) fn normalize(rated: &[bool], scores: &mut [i64]) {
+        let of_rated = || scores.iter().zip(rated).filter(|(_, rated)| **rated);
+        let lowest = of_rated().map(|(score, _)| *score).min().unwrap_or(i64::MAX);
+        let highest = of_rated().map(|(score, _)| *score).max().unwrap_or(0).max(0);
+        for (score, rated) in scores.iter_mut().zip(rated) {
+            *score = match (rated, highest) {
+                (false, _) => 0,
+                (true, 0) => MAX_NODE_SCORE,
+                (true, highest) => MAX_NODE_SCORE * (highest + lowest - *score) / highest,
+            };
+        }
+    }
+}
+
+/// Which pods a constraint counts.
+fn source(constraint: &SpreadConstraint, namespace: Symbol) -> Source {
+    let selector = match constraint.selector.is_empty() {
+        true => LabelMatch::NOTHING,
+        false => constraint.selector.clone(),
+    };
+    Source::Selected(namespace, selector)
 }
 
 /// The pods that are counted for default constraints: those that the pod's services and
@@ -258,6 +294,33 @@ impl ClusterFilterPlugin for PodTopologySpread {
         !self.constraints(pod, cluster, true).is_empty()
     }
 
+    fn lower_filter(
+        &self,
+        pod: &IncomingPod<'_>,
+        cluster: &Cluster,
+        plan: &mut CrossPlan,
+    ) -> bool {
+        let constraints = self.constraints(pod, cluster, true);
+        let keys: Box<[Symbol]> = constraints.iter().map(|it| it.topology_key).collect();
+        let identity = cluster.identity(pod.info.identity);
+        for constraint in &constraints {
+            let counter = plan.counter(Counter {
+                topology_key: constraint.topology_key,
+                source: source(constraint, identity.namespace),
+                needs_labels: keys.clone(),
+                honors_affinity: constraint.honors_affinity,
+                honors_taints: constraint.honors_taints,
+            });
+            plan.filters.push(CrossFilter::Spread {
+                counter,
+                max_skew: constraint.max_skew,
+                counts_itself: i64::from(constraint.selector.matches(&identity.labels)),
+                min_domains: constraint.min_domains,
+            });
+        }
+        true
+    }
+
     fn may_help(&self, pod: &IncomingPod<'_>, other: PodInfo, _: bool, cluster: &Cluster) -> bool {
         let (own, other) = (
             cluster.identity(pod.info.identity),
@@ -308,7 +371,7 @@ impl ClusterScorePlugin for PodTopologySpread {
         if constraints.is_empty() {
             return None;
         }
-        let needs_all_labels = !pod.class.spread_constraints.is_empty() || !self.is_system_default;
+        let needs_all_labels = self.needs_all_labels(pod);
         let mut score = Score {
             census: Census::new(pod, cluster, constraints),
             hostname: self.hostname,
@@ -323,6 +386,39 @@ impl ClusterScorePlugin for PodTopologySpread {
 
     fn scores(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool {
         !self.constraints(pod, cluster, false).is_empty()
+    }
+
+    fn lower_score(
+        &self,
+        pod: &IncomingPod<'_>,
+        cluster: &Cluster,
+        weight: i64,
+        plan: &mut CrossPlan,
+    ) -> bool {
+        let constraints = self.constraints(pod, cluster, false);
+        if constraints.is_empty() {
+            return true;
+        }
+        let needs_labels: Box<[Symbol]> = match self.needs_all_labels(pod) {
+            true => constraints.iter().map(|it| it.topology_key).collect(),
+            false => Box::default(),
+        };
+        let namespace = cluster.identity(pod.info.identity).namespace;
+        let counters = constraints.iter().map(|constraint| {
+            // The pods of a node itself are counted whatever the policies say.
+            let is_domain = constraint.topology_key != self.hostname;
+            let counter = plan.counter(Counter {
+                topology_key: constraint.topology_key,
+                source: source(constraint, namespace),
+                needs_labels: if is_domain { needs_labels.clone() } else { Box::default() },
+                honors_affinity: is_domain && constraint.honors_affinity,
+                honors_taints: is_domain && constraint.honors_taints,
+            });
+            (counter, constraint.max_skew)
+        });
+        let constraints = counters.collect();
+        plan.scores.push((CrossScore::Spread { constraints, needs_labels }, weight));
+        true
     }
 }
 
@@ -343,7 +439,7 @@ impl Score<'_> {
             let mut domains = FxHashMap::default();
             if constraint.topology_key == self.hostname {
                 // Domains of one node each: their pods are counted when they are rated.
-                self.weights.push(((rated.len() + 2) as f64).ln());
+                self.weights.push(PodTopologySpread::domain_weight(rated.len()));
             } else {
                 let mut has_nameless = false;
                 for node in &rated {
@@ -354,7 +450,7 @@ impl Score<'_> {
                 }
                 // Nodes without the label make up one domain more, as upstream counts.
                 let size = domains.len() + usize::from(has_nameless);
-                self.weights.push(((size + 2) as f64).ln());
+                self.weights.push(PodTopologySpread::domain_weight(size));
             }
             self.domains.push(domains);
         }
@@ -411,22 +507,6 @@ impl NodeScore for Score<'_> {
             .iter()
             .map(|node| !self.is_ignored(*node))
             .collect();
-        let of_rated = || scores.iter().zip(&rated).filter(|(_, rated)| **rated);
-        let lowest = of_rated()
-            .map(|(score, _)| *score)
-            .min()
-            .unwrap_or(i64::MAX);
-        let highest = of_rated()
-            .map(|(score, _)| *score)
-            .max()
-            .unwrap_or(0)
-            .max(0);
-        for (score, rated) in scores.iter_mut().zip(&rated) {
-            *score = match (rated, highest) {
-                (false, _) => 0,
-                (true, 0) => MAX_NODE_SCORE,
-                (true, highest) => MAX_NODE_SCORE * (highest + lowest - *score) / highest,
-            };
-        }
+        PodTopologySpread::normalize(&rated, scores);
     }
 }

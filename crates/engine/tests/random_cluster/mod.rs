@@ -140,6 +140,7 @@ pub(crate) fn node_of(name: &str, shape: &NodeShape) -> Node {
 /// What pods are made from: a spec, and where its preemption made room for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
+    app: &'static str,
     spec: Value,
     nominated: Option<&'static str>,
 }
@@ -232,6 +233,44 @@ fn container() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Relations to other pods: affinity, anti-affinity, spreading; mostly none.
+fn relations() -> impl Strategy<Value = Value> {
+    let app = || prop::sample::select(vec!["a", "b"]);
+    let key = || prop::sample::select(vec!["zone", "kubernetes.io/hostname", "disk"]);
+    let term = move || {
+        (app(), key()).prop_map(|(app, key)| {
+            json!({"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key})
+        })
+    };
+    let required = move || {
+        term().prop_map(|term| json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]}))
+    };
+    let preferred = (term(), 1..=100).prop_map(|(term, weight)| {
+        json!({"preferredDuringSchedulingIgnoredDuringExecution":
+            [{"weight": weight, "podAffinityTerm": term}]})
+    });
+    let spread = (app(), key(), 1..3, prop::bool::ANY).prop_map(|(app, key, skew, is_hard)| {
+        let otherwise = if is_hard {
+            "DoNotSchedule"
+        } else {
+            "ScheduleAnyway"
+        };
+        json!({"topologySpreadConstraints": [{
+            "maxSkew": skew,
+            "topologyKey": key,
+            "whenUnsatisfiable": otherwise,
+            "labelSelector": {"matchLabels": {"app": app}},
+        }]})
+    });
+    prop_oneof![
+        10 => Just(json!({})),
+        1 => required().prop_map(|terms| json!({"podAffinity": terms})),
+        1 => required().prop_map(|terms| json!({"podAntiAffinity": terms})),
+        1 => preferred.prop_map(|terms| json!({"podAntiAffinity": terms})),
+        1 => spread,
+    ]
+}
+
 pub(crate) fn template() -> impl Strategy<Value = Template> {
     let selector = prop::option::weighted(0.2, prop::sample::select(vec!["ssd", "hdd"]));
     let gated = prop::bool::weighted(0.08);
@@ -241,32 +280,46 @@ pub(crate) fn template() -> impl Strategy<Value = Template> {
         (selector, prop::option::weighted(0.5, node_affinity())),
         (prop::collection::vec(toleration(), 0..=2), container()),
         (0..4, gated, scheduler, nominated),
+        (prop::sample::select(vec!["a", "b"]), relations()),
     )
-        .prop_map(|((selector, affinity), (tolerations, container), rest)| {
-            let (priority, gated, scheduler, nominated) = rest;
-            let mut spec = json!({
-                "schedulerName": scheduler,
-                "priority": priority * 10,
-                "tolerations": tolerations,
-                "containers": [container],
-            });
-            if let Some(disk) = selector {
-                spec["nodeSelector"] = json!({"disk": disk});
-            }
-            if let Some(affinity) = affinity {
-                spec["affinity"] = json!({"nodeAffinity": affinity});
-            }
-            if gated {
-                spec["schedulingGates"] = json!([{"name": "example.com/wait"}]);
-            }
-            Template { spec, nominated }
-        })
+        .prop_map(
+            |((selector, affinity), (tolerations, container), rest, others)| {
+                let (priority, gated, scheduler, nominated) = rest;
+                let (app, relations) = others;
+                let mut spec = json!({
+                    "schedulerName": scheduler,
+                    "priority": priority * 10,
+                    "tolerations": tolerations,
+                    "containers": [container],
+                });
+                if let Some(disk) = selector {
+                    spec["nodeSelector"] = json!({"disk": disk});
+                }
+                if let Some(affinity) = affinity {
+                    spec["affinity"] = json!({"nodeAffinity": affinity});
+                }
+                if gated {
+                    spec["schedulingGates"] = json!([{"name": "example.com/wait"}]);
+                }
+                for (field, value) in relations.as_object().into_iter().flatten() {
+                    match field.as_str() {
+                        "topologySpreadConstraints" => spec[field] = value.clone(),
+                        _ => spec["affinity"][field] = value.clone(),
+                    }
+                }
+                Template {
+                    app,
+                    spec,
+                    nominated,
+                }
+            },
+        )
 }
 
 /// A pod made from a template.
 pub(crate) fn pod_named(name: &str, template: &Template) -> Pod {
     let mut pod = json!({
-        "metadata": {"namespace": "default", "name": name},
+        "metadata": {"namespace": "default", "name": name, "labels": {"app": template.app}},
         "spec": template.spec,
     });
     if let Some(node) = template.nominated {
@@ -429,6 +482,7 @@ impl History {
         Self {
             config: EngineConfig::default(),
             templates: vec![Template {
+                app: "a",
                 spec,
                 nominated: None,
             }],

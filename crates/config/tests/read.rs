@@ -1,0 +1,459 @@
+//! Scheduler configurations: defaults, plugins, arguments, and what is said about mistakes.
+
+use outrank_config::{ConfigError, read};
+use outrank_engine::profile::{
+    ProfileConfig, ResourceSpec, ScoringStrategy, UtilizationShapePoint,
+};
+use outrank_engine::{Engine, EngineConfig};
+use serde_json::{Value, json};
+
+/// A configuration with these fields.
+fn document(fields: Value) -> Value {
+    let mut document = json!({
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+    });
+    for (name, value) in fields.as_object().expect("an object") {
+        document[name] = value.clone();
+    }
+    document
+}
+
+fn config(fields: Value) -> EngineConfig {
+    let config = read(&document(fields)).unwrap_or_else(|errors| panic!("{errors:?}"));
+    Engine::new(&config)
+        .map(drop)
+        .expect("what is read without errors is accepted");
+    config
+}
+
+/// The only profile, with these plugins.
+fn with_plugins(plugins: Value) -> ProfileConfig {
+    let mut config = config(json!({"profiles": [{"plugins": plugins}]}));
+    assert_eq!(config.profiles.len(), 1);
+    config.profiles.remove(0)
+}
+
+/// The only profile, with these arguments of a plugin.
+fn with_args(name: &str, args: Value) -> ProfileConfig {
+    let args = json!([{"name": name, "args": args}]);
+    config(json!({"profiles": [{"pluginConfig": args}]}))
+        .profiles
+        .remove(0)
+}
+
+/// `path: message` of all that is wrong.
+fn errors(fields: Value) -> Vec<String> {
+    let errors = read(&document(fields)).expect_err("something is wrong");
+    errors.iter().map(ConfigError::to_string).collect()
+}
+
+fn plugin_errors(plugins: Value) -> Vec<String> {
+    errors(json!({"profiles": [{"plugins": plugins}]}))
+}
+
+fn args_errors(name: &str, args: Value) -> Vec<String> {
+    errors(json!({"profiles": [{"pluginConfig": [{"name": name, "args": args}]}]}))
+}
+
+fn strategy_errors(strategy: Value) -> Vec<String> {
+    args_errors("NodeResourcesFit", json!({"scoringStrategy": strategy}))
+}
+
+const STRATEGY: &str = "profiles[0].pluginConfig[0].args.scoringStrategy";
+
+fn weight_of(profile: &ProfileConfig, plugin: &str) -> Option<i64> {
+    let mut scores = profile.score.iter();
+    scores
+        .find(|(name, _)| name == plugin)
+        .map(|(_, weight)| *weight)
+}
+
+#[test]
+fn what_is_not_said_is_kube_schedulers_default() {
+    let default = ProfileConfig::default();
+    for profiles in [Value::Null, json!([]), json!([{}])] {
+        let profiles = config(json!({"profiles": profiles})).profiles;
+        assert_eq!(profiles, std::slice::from_ref(&default));
+    }
+    assert_eq!(config(json!({})).profiles, std::slice::from_ref(&default));
+    assert_eq!(with_plugins(json!({})), default);
+    assert_eq!(with_args("NodeResourcesFit", json!({})), default);
+    assert_eq!(with_args("NodeAffinity", json!({})), default);
+    assert_eq!(weight_of(&default, "TaintToleration"), Some(3));
+    assert_eq!(weight_of(&default, "NodeAffinity"), Some(2));
+    assert_eq!(weight_of(&default, "ImageLocality"), Some(1));
+    let backoff = config(json!({})).backoff;
+    assert_eq!((backoff.initial_seconds, backoff.maximum_seconds), (1, 10));
+}
+
+#[test]
+fn fields_without_effect_here_are_accepted() {
+    config(json!({
+        "parallelism": 16,
+        "percentageOfNodesToScore": 100,
+        "leaderElection": {"leaderElect": true},
+        "clientConnection": {"kubeconfig": "/etc/scheduler.conf"},
+        "enableProfiling": false,
+        "extenders": [],
+    }));
+}
+
+#[test]
+fn profiles_have_names_of_their_own() {
+    let profiles = json!([{"schedulerName": "packer"}, {}]);
+    let profiles = config(json!({"profiles": profiles})).profiles;
+    let names: Vec<&str> = profiles
+        .iter()
+        .map(|profile| &*profile.scheduler_name)
+        .collect();
+    assert_eq!(names, ["packer", "default-scheduler"]);
+
+    let profiles = json!([{"schedulerName": "a"}, {"schedulerName": "b"}, {"schedulerName": "a"}]);
+    assert_eq!(
+        errors(json!({"profiles": profiles})),
+        ["profiles[2].schedulerName: another profile is called \"a\" already"]
+    );
+}
+
+#[test]
+fn backoff_is_in_whole_seconds() {
+    let backoff = config(json!({"podInitialBackoffSeconds": 3, "podMaxBackoffSeconds": 30}));
+    assert_eq!(backoff.backoff.initial_seconds, 3);
+    assert_eq!(backoff.backoff.maximum_seconds, 30);
+    assert_eq!(
+        errors(json!({"podInitialBackoffSeconds": 0, "podMaxBackoffSeconds": "10"})),
+        [
+            "podInitialBackoffSeconds: must be a number of seconds greater than 0",
+            "podMaxBackoffSeconds: must be a number of seconds greater than 0",
+        ]
+    );
+    assert_eq!(
+        errors(json!({"podInitialBackoffSeconds": 20})),
+        ["podMaxBackoffSeconds: 10 must not be below podInitialBackoffSeconds, which is 20"]
+    );
+}
+
+#[test]
+fn a_stage_can_weigh_a_plugin_otherwise() {
+    let enabled = json!([{"name": "ImageLocality", "weight": 40}, {"name": "NodeAffinity"}]);
+    let profile = with_plugins(json!({"score": {"enabled": enabled}}));
+    // Those that the stage names come first, in its order; no weight is weight 1.
+    assert_eq!(profile.score[0], ("ImageLocality".to_owned(), 40));
+    assert_eq!(profile.score[1], ("NodeAffinity".to_owned(), 1));
+    assert_eq!(profile.score.len(), ProfileConfig::default().score.len());
+    assert_eq!(weight_of(&profile, "TaintToleration"), Some(3));
+}
+
+#[test]
+fn a_stage_can_disable_a_plugin() {
+    let profile = with_plugins(json!({"filter": {"disabled": [{"name": "NodePorts"}]}}));
+    let mut expected = ProfileConfig::default();
+    expected.filter.retain(|name| name != "NodePorts");
+    assert_eq!(profile, expected);
+}
+
+#[test]
+fn a_star_disables_all_plugins_but_those_that_are_enabled() {
+    let score = json!({
+        "disabled": [{"name": "*"}],
+        "enabled": [{"name": "NodeResourcesFit", "weight": 2}],
+    });
+    let profile = with_plugins(json!({"score": score}));
+    assert_eq!(profile.score, [("NodeResourcesFit".to_owned(), 2)]);
+    assert_eq!(profile.filter, ProfileConfig::default().filter);
+
+    let nothing = with_plugins(json!({"score": {"disabled": [{"name": "*"}]}}));
+    assert_eq!(nothing.score, []);
+}
+
+#[test]
+fn multi_point_changes_all_stages() {
+    let everywhere = json!({
+        "disabled": [{"name": "TaintToleration"}, {"name": "SchedulingGates"}],
+        "enabled": [{"name": "NodeAffinity", "weight": 9}],
+    });
+    let profile = with_plugins(json!({"multiPoint": everywhere}));
+    assert!(!profile.filter.iter().any(|name| name == "TaintToleration"));
+    assert_eq!(weight_of(&profile, "TaintToleration"), None);
+    assert_eq!(weight_of(&profile, "NodeAffinity"), Some(9));
+    assert_eq!(profile.pre_enqueue, [] as [String; 0]);
+
+    // A stage has the last word.
+    let stages = json!({
+        "multiPoint": {"enabled": [{"name": "NodeAffinity", "weight": 9}]},
+        "score": {"enabled": [{"name": "NodeAffinity", "weight": 4}]},
+    });
+    assert_eq!(weight_of(&with_plugins(stages), "NodeAffinity"), Some(4));
+
+    let only = json!({
+        "multiPoint": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeName"}]},
+    });
+    let profile = with_plugins(only);
+    assert_eq!(profile.filter, ["NodeName"]);
+    assert_eq!(profile.score, []);
+}
+
+#[test]
+fn strategies_are_read() {
+    let spec = |name: &str, weight| ResourceSpec {
+        name: name.to_owned(),
+        weight,
+    };
+    let strategy = |strategy| {
+        let args = json!({"scoringStrategy": strategy});
+        with_args("NodeResourcesFit", args)
+            .node_resources_fit
+            .scoring_strategy
+    };
+    assert_eq!(
+        strategy(json!({"type": "MostAllocated"})),
+        ScoringStrategy::MostAllocated(vec![spec("cpu", 1), spec("memory", 1)])
+    );
+    let resources = json!([{"name": "nvidia.com/gpu", "weight": 5}, {"name": "cpu"}]);
+    assert_eq!(
+        strategy(json!({"type": "LeastAllocated", "resources": resources})),
+        ScoringStrategy::LeastAllocated(vec![spec("nvidia.com/gpu", 5), spec("cpu", 1)])
+    );
+    let shape = json!([{"utilization": 0, "score": 0}, {"utilization": 80, "score": 10}]);
+    let points = [(0, 0), (80, 10)];
+    let points = points.map(|(utilization, score)| UtilizationShapePoint { utilization, score });
+    assert_eq!(
+        strategy(json!({
+            "type": "RequestedToCapacityRatio",
+            "resources": [{"name": "cpu", "weight": 2}],
+            "requestedToCapacityRatio": {"shape": shape},
+        })),
+        ScoringStrategy::RequestedToCapacityRatio(vec![spec("cpu", 2)], points.into())
+    );
+}
+
+#[test]
+fn other_arguments_are_read() {
+    let args = json!({
+        "ignoredResources": ["example.com/foo"],
+        "ignoredResourceGroups": ["example.org"],
+    });
+    let fit = with_args("NodeResourcesFit", args).node_resources_fit;
+    assert_eq!(fit.ignored_resources, ["example.com/foo"]);
+    assert_eq!(fit.ignored_resource_groups, ["example.org"]);
+
+    let args = json!({"resources": [{"name": "cpu", "weight": 1}, {"name": "nvidia.com/gpu"}]});
+    let profile = with_args("NodeResourcesBalancedAllocation", args);
+    assert_eq!(
+        profile.balanced_allocation_resources,
+        ["cpu", "nvidia.com/gpu"]
+    );
+
+    let term = json!({"matchExpressions": [{"key": "pool", "operator": "In", "values": ["a"]}]});
+    let required = json!({"nodeSelectorTerms": [term]});
+    let args =
+        json!({"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}});
+    let added = with_args("NodeAffinity", args)
+        .added_affinity
+        .expect("added affinity");
+    let terms = added.required.expect("required").node_selector_terms;
+    assert_eq!(terms[0].match_expressions[0].key, "pool");
+}
+
+#[test]
+fn other_documents_are_refused() {
+    let errors = read(&json!({"apiVersion": "v1", "kind": "Pod", "spec": {}}));
+    let errors: Vec<String> = errors
+        .expect_err("wrong")
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        errors,
+        [
+            "apiVersion: expected \"kubescheduler.config.k8s.io/v1\", found \"v1\"",
+            "kind: expected \"KubeSchedulerConfiguration\", found \"Pod\"",
+            "spec: there is no such field",
+        ]
+    );
+    for document in [json!([]), json!("text"), json!(1), json!(true)] {
+        assert_eq!(read(&document).expect_err("wrong").len(), 1, "{document}");
+    }
+    assert_eq!(read(&Value::Null).expect_err("wrong").len(), 2);
+}
+
+#[test]
+fn unknown_fields_are_named_with_their_path() {
+    assert_eq!(
+        errors(json!({"profile": []})),
+        ["profile: there is no such field"]
+    );
+    assert_eq!(
+        errors(json!({"profiles": [{}, {"name": "a"}]}))[0],
+        "profiles[1].name: there is no such field"
+    );
+    assert_eq!(
+        plugin_errors(json!({"scores": {}})),
+        ["profiles[0].plugins.scores: there is no such field"]
+    );
+    assert_eq!(
+        plugin_errors(json!({"score": {"enable": []}})),
+        ["profiles[0].plugins.score.enable: there is no such field"]
+    );
+    assert_eq!(
+        strategy_errors(json!({"type": "LeastAllocated", "resource": []})),
+        [format!("{STRATEGY}.resource: there is no such field")]
+    );
+}
+
+#[test]
+fn wrong_plugins_are_named() {
+    assert_eq!(
+        plugin_errors(json!({"score": {"enabled": [{"name": "NodeAffinity"}, {"name": "Fit"}]}})),
+        ["profiles[0].plugins.score.enabled[1].name: plugin \"Fit\" does not exist"]
+    );
+    assert_eq!(
+        plugin_errors(json!({"filter": {"enabled": [{"weight": 1}]}})),
+        ["profiles[0].plugins.filter.enabled[0].name: plugin \"\" does not exist"]
+    );
+    let twice = json!([{"name": "NodeName"}, {"name": "NodeName"}]);
+    assert_eq!(
+        plugin_errors(json!({"filter": {"enabled": twice}})),
+        ["profiles[0].plugins.filter.enabled[1]: \"NodeName\" is enabled twice"]
+    );
+    let errors = args_errors("NoSuchPlugin", json!({"a": 1}));
+    assert!(
+        errors[0].starts_with("profiles[0].pluginConfig[0]"),
+        "{errors:?}"
+    );
+    assert!(errors[0].contains("\"NoSuchPlugin\""), "{errors:?}");
+}
+
+#[test]
+fn wrong_types_are_named() {
+    assert_eq!(
+        plugin_errors(json!({"score": {"enabled": {"name": "NodeAffinity"}}})),
+        ["profiles[0].plugins.score.enabled: expected a list, found \
+             {\"name\":\"NodeAffinity\"}"]
+    );
+    assert_eq!(
+        plugin_errors(json!({"score": {"enabled": [{"name": "NodeAffinity", "weight": "9"}]}})),
+        ["profiles[0].plugins.score.enabled[0].weight: expected an integer, found \"9\""]
+    );
+    assert_eq!(
+        errors(json!({"profiles": [7]})),
+        ["profiles[0]: expected an object, found 7"]
+    );
+}
+
+#[test]
+fn wrong_weights_are_named() {
+    let resources = json!([{"name": "cpu", "weight": 101}, {"name": "memory", "weight": -1}]);
+    assert_eq!(
+        strategy_errors(json!({"type": "LeastAllocated", "resources": resources})),
+        [
+            format!(
+                "{STRATEGY}.resources[0].weight: resource weight of cpu not in valid range \
+                 (0, 100]: 101"
+            ),
+            format!(
+                "{STRATEGY}.resources[1].weight: resource weight of memory not in valid range \
+                 (0, 100]: -1"
+            ),
+        ]
+    );
+    let resources = json!({"resources": [{"name": "cpu", "weight": 2}]});
+    assert_eq!(
+        args_errors("NodeResourcesBalancedAllocation", resources),
+        ["profiles[0].pluginConfig[0].args.resources[0].weight: 2: must be 1"]
+    );
+    let enabled = json!([{"name": "NodeAffinity", "weight": 1_i64 << 40}]);
+    assert_eq!(
+        plugin_errors(json!({"score": {"enabled": enabled}})),
+        [
+            "profiles[0].plugins.score.enabled[0].weight: 1099511627776 is out of range, from \
+             -2147483648 to 2147483647"
+        ]
+    );
+}
+
+#[test]
+fn wrong_shapes_are_named() {
+    let errors = |points: Value| {
+        strategy_errors(json!({
+            "type": "RequestedToCapacityRatio",
+            "requestedToCapacityRatio": {"shape": points},
+        }))
+    };
+    let shape = format!("{STRATEGY}.requestedToCapacityRatio.shape");
+    assert_eq!(
+        errors(json!([])),
+        [format!("{shape}: at least one point must be specified")]
+    );
+    assert_eq!(
+        errors(json!([{"utilization": 101, "score": 11}])),
+        [
+            format!("{shape}[0].utilization: not in valid range [0, 100]"),
+            format!("{shape}[0].score: not in valid range [0, 10]"),
+        ]
+    );
+    assert_eq!(
+        errors(json!([{"utilization": 50, "score": 1}, {"utilization": 50, "score": 2}])),
+        [format!(
+            "{shape}[1].utilization: values must be sorted in increasing order"
+        )]
+    );
+    assert_eq!(
+        strategy_errors(json!({"type": "RequestedToCapacityRatio"})),
+        [format!(
+            "{STRATEGY}.requestedToCapacityRatio: must be specified when type is \
+             RequestedToCapacityRatio"
+        )]
+    );
+    assert_eq!(
+        strategy_errors(json!({"type": "Emptiest"})),
+        [format!(
+            "{STRATEGY}.type: \"Emptiest\" is not supported: it must be LeastAllocated, \
+             MostAllocated or RequestedToCapacityRatio"
+        )]
+    );
+}
+
+#[test]
+fn wrong_affinity_is_named() {
+    let term = json!({"matchExpressions": [{"key": "a b", "operator": "Near", "values": []}]});
+    let required = json!({"nodeSelectorTerms": [{}, term]});
+    let affinity = json!({"requiredDuringSchedulingIgnoredDuringExecution": required});
+    let errors = args_errors("NodeAffinity", json!({"addedAffinity": affinity}));
+    let path = "profiles[0].pluginConfig[0].args.addedAffinity.\
+                requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[1]: ";
+    assert!(!errors.is_empty());
+    assert!(
+        errors.iter().all(|error| error.starts_with(path)),
+        "{errors:?}"
+    );
+    let errors = args_errors("NodeAffinity", json!({"addedAffinity": 5}));
+    assert!(errors[0].starts_with("profiles[0].pluginConfig[0].args.addedAffinity: "));
+}
+
+#[test]
+fn everything_wrong_is_said_at_once() {
+    let errors = errors(json!({
+        "podMaxBackoffSeconds": -1,
+        "profiles": [
+            {"plugins": {"score": {"enabled": [{"name": "A"}]}}},
+            {"plugins": {"filter": {"enabled": [{"name": "B"}]}}, "pluginConfig": [{}]},
+        ],
+        "extra": 1,
+    }));
+    let paths: Vec<&str> = errors
+        .iter()
+        .filter_map(|error| error.split(": ").next())
+        .collect();
+    for path in [
+        "podMaxBackoffSeconds",
+        "profiles[0].plugins.score.enabled[0].name",
+        "profiles[1].plugins.filter.enabled[0].name",
+        "profiles[1].pluginConfig[0].name",
+        "profiles[1].schedulerName",
+        "extra",
+    ] {
+        assert!(paths.contains(&path), "{path} is not among {paths:?}");
+    }
+}

@@ -7,7 +7,7 @@ use outrank_api::decode::{self, Object, ObjectKind};
 use outrank_api::defaults;
 use serde_json::Value;
 
-const RECORDS: &[u8] = include_bytes!("../../../tests/golden/later/validation-api.jsonl.gz");
+const RECORDS: &[u8] = include_bytes!("recorded/validation-api.jsonl.gz");
 
 /// Records about fields that no decision reads and that are checked for their type alone.
 fn is_about_unread_fields(expected: &Value) -> bool {

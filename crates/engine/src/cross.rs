@@ -222,7 +222,8 @@ impl CrossCounts {
     }
 
     pub(crate) fn resize(&mut self, slots: usize) {
-        self.parts.resize(slots * self.states.len(), Part::default());
+        self.parts
+            .resize(slots * self.states.len(), Part::default());
         self.slot_hostnames.resize(slots, None);
     }
 
@@ -270,8 +271,11 @@ impl CrossCounts {
     /// The part of a node's group key that tells its domains.
     pub(crate) fn group_key(&self, cluster: &Cluster, slot: u32) -> Vec<i64> {
         let node = NodeId(slot);
-        let mut key: Vec<i64> =
-            self.keys.iter().map(|key| domain_key(cluster.label(node, *key))).collect();
+        let mut key: Vec<i64> = self
+            .keys
+            .iter()
+            .map(|key| domain_key(cluster.label(node, *key)))
+            .collect();
         key.push(i64::from(self.slot_hostnames[slot as usize].is_some()));
         let width = self.states.len();
         for (index, state) in self.states.iter().enumerate() {
@@ -284,7 +288,9 @@ impl CrossCounts {
 
     /// The refusal of a group of nodes, if a filter refuses them.
     pub(crate) fn refuse(&self, plan: &CrossPlan, group: &[i64]) -> Option<Refusal> {
-        plan.filters.iter().find_map(|filter| self.refuse_by(filter, group))
+        plan.filters
+            .iter()
+            .find_map(|filter| self.refuse_by(filter, group))
     }
 
     fn refuse_by(&self, filter: &CrossFilter, group: &[i64]) -> Option<Refusal> {
@@ -293,7 +299,12 @@ impl CrossCounts {
         let count = |counter: &usize| self.count(*counter, group);
         let any = |counters: &[usize]| counters.iter().any(|it| count(it).is_some_and(|c| c > 0));
         match filter {
-            CrossFilter::Spread { counter, max_skew, counts_itself, min_domains } => {
+            CrossFilter::Spread {
+                counter,
+                max_skew,
+                counts_itself,
+                min_domains,
+            } => {
                 let Some(count) = count(counter) else {
                     let code = Code::UnschedulableAndUnresolvable;
                     return Some(Refusal::new(spread, code, Reason::SpreadLabelMissing));
@@ -305,21 +316,34 @@ impl CrossCounts {
                     None => i64::from(i32::MAX),
                 };
                 (count + counts_itself - least > *max_skew).then(|| {
-                    Refusal::new(spread, Code::Unschedulable, Reason::SpreadConstraintsMismatch)
+                    Refusal::new(
+                        spread,
+                        Code::Unschedulable,
+                        Reason::SpreadConstraintsMismatch,
+                    )
                 })
             }
-            CrossFilter::Affinity { counters, matches_itself } => {
+            CrossFilter::Affinity {
+                counters,
+                matches_itself,
+            } => {
                 let counts: Option<Vec<i64>> = counters.iter().map(count).collect();
                 let is_met = counts.is_some_and(|counts| {
                     let first = *matches_itself
-                        && counters.iter().all(|counter| self.states[*counter].total == 0);
+                        && counters
+                            .iter()
+                            .all(|counter| self.states[*counter].total == 0);
                     first || counts.iter().all(|count| *count > 0)
                 });
                 let code = Code::UnschedulableAndUnresolvable;
                 (!is_met).then(|| Refusal::new(affinity, code, Reason::PodAffinityMismatch))
             }
             CrossFilter::AntiAffinity(counters) => any(counters).then(|| {
-                Refusal::new(affinity, Code::Unschedulable, Reason::PodAntiAffinityMismatch)
+                Refusal::new(
+                    affinity,
+                    Code::Unschedulable,
+                    Reason::PodAntiAffinityMismatch,
+                )
             }),
             CrossFilter::ExistingAntiAffinity(counters) => any(counters).then(|| {
                 let reason = Reason::ExistingPodsAntiAffinityMismatch;
@@ -335,9 +359,10 @@ impl CrossCounts {
         for (score, weight) in &plan.scores {
             let scores = match score {
                 CrossScore::InterPodAffinity(counters) => self.rate_affinity(counters, groups),
-                CrossScore::Spread { constraints, needs_labels } => {
-                    self.rate_spread(plan, constraints, needs_labels, groups)
-                }
+                CrossScore::Spread {
+                    constraints,
+                    needs_labels,
+                } => self.rate_spread(plan, constraints, needs_labels, groups),
             };
             for (sum, score) in sums.iter_mut().zip(scores) {
                 *sum += score * weight;
@@ -348,7 +373,10 @@ impl CrossCounts {
 
     fn rate_affinity(&self, counters: &[usize], groups: &[(&[i64], usize)]) -> Vec<i64> {
         let raw = |(group, _): &(&[i64], usize)| {
-            counters.iter().filter_map(|counter| self.count(*counter, group)).sum()
+            counters
+                .iter()
+                .filter_map(|counter| self.count(*counter, group))
+                .sum()
         };
         let mut scores: Vec<i64> = groups.iter().map(raw).collect();
         InterPodAffinity::normalize(&mut scores);
@@ -362,16 +390,19 @@ impl CrossCounts {
         needs_labels: &[Symbol],
         groups: &[(&[i64], usize)],
     ) -> Vec<i64> {
-        let rated: Vec<bool> =
-            groups.iter().map(|(group, _)| self.has_labels(needs_labels, group)).collect();
+        let rated: Vec<bool> = groups
+            .iter()
+            .map(|(group, _)| self.has_labels(needs_labels, group))
+            .collect();
         let of_rated = || groups.iter().zip(&rated).filter(|(_, rated)| **rated);
         let weights = constraints.iter().map(|(counter, _)| {
             let state = &self.states[*counter];
             let size = if state.is_hostname {
                 of_rated().map(|((_, nodes), _)| nodes).sum()
             } else {
-                let mut domains: Vec<i64> =
-                    of_rated().map(|((group, _), _)| group[state.column]).collect();
+                let mut domains: Vec<i64> = of_rated()
+                    .map(|((group, _), _)| group[state.column])
+                    .collect();
                 domains.sort_unstable();
                 domains.dedup();
                 domains.len()
@@ -441,7 +472,10 @@ impl CrossCounts {
 impl Counter {
     /// The domain where the node counts, if it counts.
     fn domain(&self, class: &PodClass, cluster: &Cluster, node: NodeId) -> Option<Symbol> {
-        let has_labels = self.needs_labels.iter().all(|key| cluster.label(node, *key).is_some());
+        let has_labels = self
+            .needs_labels
+            .iter()
+            .all(|key| cluster.label(node, *key).is_some());
         let repels = |taint: &outrank_api::types::Taint| {
             matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
                 && !class.tolerations.iter().any(|t| tolerates(t, taint, false))
@@ -449,7 +483,11 @@ impl Counter {
         let counts = has_labels
             && (!self.honors_affinity || class.required_nodes.matches(cluster, node))
             && !(self.honors_taints && cluster.taints(node).iter().any(repels));
-        if counts { cluster.label(node, self.topology_key) } else { None }
+        if counts {
+            cluster.label(node, self.topology_key)
+        } else {
+            None
+        }
     }
 }
 
@@ -468,8 +506,8 @@ impl CounterState {
             if self.known.len() <= number {
                 self.known.resize(number + 1, None);
             }
-            amount += *self.known[number]
-                .get_or_insert_with(|| source.amount_of(cluster, number as u32));
+            amount +=
+                *self.known[number].get_or_insert_with(|| source.amount_of(cluster, number as u32));
         }
         amount
     }

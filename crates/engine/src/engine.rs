@@ -495,13 +495,21 @@ impl Engine {
             return known.plan;
         }
         let pod_class = &self.classes[class.index()];
-        let incoming = IncomingPod { class: pod_class, info, owner };
+        let incoming = IncomingPod {
+            class: pod_class,
+            info,
+            owner,
+        };
         let plan = self.profiles[pod_class.profile].cross_plan(&incoming, &self.cluster);
         let plan = plan.map(|plan| self.plans.insert_full(plan).0 as u32);
         if self.known_plans.len() >= MAXIMUM_KNOWN_PLANS {
             self.known_plans.clear();
         }
-        let known = KnownPlan { epoch: self.plan_epoch, affinity_terms, plan };
+        let known = KnownPlan {
+            epoch: self.plan_epoch,
+            affinity_terms,
+            plan,
+        };
         self.known_plans.insert(key, known);
         plan
     }
@@ -595,9 +603,11 @@ impl Engine {
         let outcome = match verdicts.best(context) {
             (None, _) => Outcome::Unschedulable(verdicts.diagnosis(context)),
             // A single feasible node is taken without scoring, as upstream does.
-            (Some(best), 1) => {
-                Outcome::Scheduled { node: best.node, feasible_nodes: 1, total_score: 0 }
-            }
+            (Some(best), 1) => Outcome::Scheduled {
+                node: best.node,
+                feasible_nodes: 1,
+                total_score: 0,
+            },
             (Some(best), feasible_nodes) => match verdicts.error() {
                 Some(error) => Outcome::Error(error.into()),
                 None => Outcome::Scheduled {

@@ -268,11 +268,18 @@ impl Verdicts {
     /// The best node for a pod of the class, and how many nodes may take it. O(groups).
     pub(crate) fn best(&self, context: Context<'_>) -> (Option<Best>, usize) {
         let filled = self.groups.iter().filter(|group| !group.heap.is_empty());
-        let groups: Vec<&Group> =
-            filled.filter(|group| self.refused_by_others(context, group).is_none()).collect();
+        let groups: Vec<&Group> = filled
+            .filter(|group| self.refused_by_others(context, group).is_none())
+            .collect();
         let feasible_nodes = groups.iter().map(|group| group.heap.len()).sum();
         let maxima: Vec<i64> = (0..self.plan.normalized.len())
-            .map(|column| groups.iter().map(|group| group.key[column]).max().unwrap_or(0))
+            .map(|column| {
+                groups
+                    .iter()
+                    .map(|group| group.key[column])
+                    .max()
+                    .unwrap_or(0)
+            })
             .collect();
         let ratings = self.rated_by_others(context, &groups);
         let total = |(index, group): (usize, &&Group)| {
@@ -288,7 +295,10 @@ impl Verdicts {
         let best = groups.iter().enumerate().map(total).reduce(|best, entry| {
             if entry.is_before(&best) { entry } else { best }
         });
-        let best = best.map(|best| Best { node: self.node(best.slot), total_score: best.score });
+        let best = best.map(|best| Best {
+            node: self.node(best.slot),
+            total_score: best.score,
+        });
         (best, feasible_nodes)
     }
 
@@ -298,10 +308,14 @@ impl Verdicts {
     }
 
     fn rated_by_others(&self, context: Context<'_>, groups: &[&Group]) -> Vec<i64> {
-        let Some(cross) = &self.cross else { return Vec::new() };
+        let Some(cross) = &self.cross else {
+            return Vec::new();
+        };
         let start = self.plan.normalized.len();
-        let groups: Vec<(&[i64], usize)> =
-            groups.iter().map(|group| (&group.key[start..], group.heap.len())).collect();
+        let groups: Vec<(&[i64], usize)> = groups
+            .iter()
+            .map(|group| (&group.key[start..], group.heap.len()))
+            .collect();
         cross.rate(context.plan, &groups)
     }
 
@@ -313,11 +327,12 @@ impl Verdicts {
         }
         let node_count = context.cluster.node_count();
         let mut refusals: Vec<(Refusal, usize)> = Vec::new();
-        let mut add = |refusal: Refusal, nodes: usize| {
-            match refusals.iter_mut().find(|(known, _)| *known == refusal) {
-                Some((_, count)) => *count += nodes,
-                None => refusals.push((refusal, nodes)),
-            }
+        let mut add = |refusal: Refusal, nodes: usize| match refusals
+            .iter_mut()
+            .find(|(known, _)| *known == refusal)
+        {
+            Some((_, count)) => *count += nodes,
+            None => refusals.push((refusal, nodes)),
         };
         let counted = self.refusals.iter().zip(&self.refused_counts);
         for (known, nodes) in counted.filter(|(_, nodes)| **nodes > 0) {
@@ -501,7 +516,10 @@ impl Verdicts {
         let key: Box<[i64]> = key.into();
         let group = self.groups.len() as u32;
         self.group_index.insert(key.clone(), group);
-        self.groups.push(Group { key, heap: Vec::new() });
+        self.groups.push(Group {
+            key,
+            heap: Vec::new(),
+        });
         group
     }
 

@@ -27,7 +27,7 @@ pub(crate) struct Bench {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Only workloads whose \"CASE/WORKLOAD\" contains this.
+    /// Only workloads whose CASE/WORKLOAD contains this.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
 

@@ -42,8 +42,13 @@ fn main() -> ExitCode {
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let mut causes = error
+    let kind_of = |cause: &(dyn std::error::Error + 'static)| {
+        let io = cause
+            .downcast_ref::<std::io::Error>()
+            .map(std::io::Error::kind);
+        io.or_else(|| cause.downcast_ref::<serde_json::Error>()?.io_error_kind())
+    };
+    error
         .chain()
-        .filter_map(|cause| cause.downcast_ref::<std::io::Error>());
-    causes.any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+        .any(|cause| kind_of(cause) == Some(std::io::ErrorKind::BrokenPipe))
 }

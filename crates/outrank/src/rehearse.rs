@@ -36,7 +36,8 @@ Examples:
   outrank rehearse -f cluster.yaml
 
   # A live cluster, and what a change would do to it
-  kubectl get nodes,pods,priorityclasses -A -o yaml | outrank rehearse -f - --apply new.yaml
+  kubectl get nodes,pods,deployments,replicasets,statefulsets,daemonsets,jobs,\\
+    services,namespaces,priorityclasses -A -o yaml | outrank rehearse -f - --apply new.yaml
 
   # Every pod and where it goes, as JSON
   outrank rehearse -f cluster/ -o json
@@ -151,8 +152,12 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
         );
     }
     let scenario = Scenario::new(cluster.objects, changes.objects).map_err(anyhow::Error::msg)?;
+    for warning in &scenario.warnings {
+        eprintln!("warning: {warning}");
+    }
+    let warnings = cluster.warnings + changes.warnings + scenario.warnings.len();
     let report = run_scenario(&scenario, engine)?;
-    finish(arguments, report, cluster.warnings + changes.warnings)
+    finish(arguments, report, warnings)
 }
 
 fn rehearse_trace(arguments: &Rehearse, engine: &EngineConfig, trace: Trace) -> Result<ExitCode> {

@@ -1,6 +1,8 @@
 //! From what was read to a cluster that can be rehearsed: changes applied, workloads
 //! expanded into pods, pods defaulted and admitted.
 
+mod replica_sets;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -22,6 +24,8 @@ pub struct Scenario {
     /// Labels of namespaces, services, and which pods workloads select: what affinity and
     /// spreading read beside pods and nodes.
     pub surroundings: Vec<Event>,
+    /// What had to be assumed because the input does not say.
+    pub warnings: Vec<String>,
     /// Pods that admission refused; they are not among `pods`.
     pub refused: Vec<RefusedPod>,
     /// Pods (`namespace/name`) that their controllers delete, as too many; they are not
@@ -48,7 +52,14 @@ impl Scenario {
     /// # Errors
     /// If a priority class could not be created, or workloads ask for too many pods.
     pub fn new(objects: Vec<Object>, changes: Vec<Object>) -> Result<Self, String> {
-        let objects = merge(objects, changes);
+        let mut objects = merge(objects, changes);
+        let missing = replica_sets::missing(&objects);
+        let warnings = missing.iter().map(replica_sets::warning).collect();
+        objects.extend(
+            missing
+                .into_iter()
+                .map(|set| Object::ReplicaSet(Box::new(set))),
+        );
         let mut nodes = Vec::new();
         let mut pods = Vec::new();
         let mut classes = Vec::new();
@@ -78,6 +89,7 @@ impl Scenario {
         let mut scenario = Self {
             nodes,
             surroundings,
+            warnings,
             deleted: reconciled.delete,
             ..Self::default()
         };

@@ -167,24 +167,24 @@ impl ClusterFilterPlugin for InterPodAffinity {
             })
     }
 
-    fn lower_filter(
-        &self,
-        pod: &IncomingPod<'_>,
-        cluster: &Cluster,
-        plan: &mut CrossPlan,
-    ) -> bool {
+    fn lower_filter(&self, pod: &IncomingPod<'_>, cluster: &Cluster, plan: &mut CrossPlan) -> bool {
         let terms = cluster.affinity_terms(pod.info.terms);
-        let near: Box<[AffinityTerm]> =
-            terms.required_affinity.iter().map(|it| resolve(it, cluster).into_owned()).collect();
+        let near: Box<[AffinityTerm]> = terms
+            .required_affinity
+            .iter()
+            .map(|it| resolve(it, cluster).into_owned())
+            .collect();
         if !near.is_empty() {
             let counters = near.iter().map(|term| {
                 let source = Source::MeantByAll(near.clone());
                 plan.counter(everywhere(term.topology_key, source))
             });
             let counters = counters.collect();
-            let matches_itself =
-                matches_all(&terms.required_affinity, pod.info.identity, cluster);
-            plan.filters.push(CrossFilter::Affinity { counters, matches_itself });
+            let matches_itself = matches_all(&terms.required_affinity, pod.info.identity, cluster);
+            plan.filters.push(CrossFilter::Affinity {
+                counters,
+                matches_itself,
+            });
         }
         let apart = terms.required_anti_affinity.iter().map(|term| {
             let source = Source::MeantBy(Box::new([(1, resolve(term, cluster).into_owned())]));
@@ -197,10 +197,14 @@ impl ClusterFilterPlugin for InterPodAffinity {
         let seen = Seen::new(pod, cluster);
         let existing = count_existing(cluster, plan, |terms| {
             let apart = terms.required_anti_affinity.iter();
-            apart.filter(|term| seen.matches(term)).map(|term| (term.topology_key, 1)).collect()
+            apart
+                .filter(|term| seen.matches(term))
+                .map(|term| (term.topology_key, 1))
+                .collect()
         });
         if !existing.is_empty() {
-            plan.filters.push(CrossFilter::ExistingAntiAffinity(existing));
+            plan.filters
+                .push(CrossFilter::ExistingAntiAffinity(existing));
         }
         true
     }
@@ -254,7 +258,10 @@ fn count_existing(
         }
     }
     let counters = by_key.into_iter().map(|(key, weights)| {
-        plan.counter(everywhere(key, Source::HasTerms(weights.into_iter().collect())))
+        plan.counter(everywhere(
+            key,
+            Source::HasTerms(weights.into_iter().collect()),
+        ))
     });
     counters.collect()
 }
@@ -446,16 +453,22 @@ impl ClusterScorePlugin for InterPodAffinity {
         let mut by_key: BTreeMap<Symbol, Vec<(i64, AffinityTerm)>> = BTreeMap::new();
         for (weight, term) in own {
             let term = resolve(term, cluster).into_owned();
-            by_key.entry(term.topology_key).or_default().push((*weight, term));
+            by_key
+                .entry(term.topology_key)
+                .or_default()
+                .push((*weight, term));
         }
         let mut counters: Vec<usize> = by_key
             .into_iter()
             .map(|(key, terms)| plan.counter(everywhere(key, Source::MeantBy(terms.into()))))
             .collect();
         let seen = Seen::new(pod, cluster);
-        counters.extend(count_existing(cluster, plan, |terms| self.weights_of(terms, &seen)));
+        counters.extend(count_existing(cluster, plan, |terms| {
+            self.weights_of(terms, &seen)
+        }));
         if !counters.is_empty() {
-            plan.scores.push((CrossScore::InterPodAffinity(counters.into()), weight));
+            plan.scores
+                .push((CrossScore::InterPodAffinity(counters.into()), weight));
         }
         true
     }
@@ -469,7 +482,10 @@ impl InterPodAffinity {
         cluster: &Cluster,
     ) -> FxHashMap<u32, Vec<(Symbol, i64)>> {
         let weights = cluster.placed_terms().map(|number| {
-            (number, self.weights_of(cluster.affinity_terms(number), seen))
+            (
+                number,
+                self.weights_of(cluster.affinity_terms(number), seen),
+            )
         });
         weights.filter(|(_, weights)| !weights.is_empty()).collect()
     }
@@ -481,7 +497,9 @@ impl InterPodAffinity {
         let preferred = terms.preferred.iter().map(|(weight, term)| (*weight, term));
         let meant = hard.chain(preferred).filter(|(weight, _)| *weight != 0);
         let meant = meant.filter(|(_, term)| seen.matches(term));
-        meant.map(|(weight, term)| (term.topology_key, weight)).collect()
+        meant
+            .map(|(weight, term)| (term.topology_key, weight))
+            .collect()
     }
 
     /// Normalizes ratings between the lowest and the highest.
@@ -490,7 +508,11 @@ impl InterPodAffinity {
         let highest = scores.iter().copied().max().unwrap_or(0);
         let range = highest - lowest;
         for score in scores {
-            let share = if range > 0 { (*score - lowest) as f64 / range as f64 } else { 0.0 };
+            let share = if range > 0 {
+                (*score - lowest) as f64 / range as f64
+            } else {
+                0.0
+            };
             *score = (MAX_NODE_SCORE as f64 * share) as i64;
         }
     }

@@ -116,8 +116,15 @@ impl PodTopologySpread {
     /// Normalizes ratings, the lowest best; those of nodes that are not rated become 0.
     pub(crate) fn normalize(rated: &[bool], scores: &mut [i64]) {
         let of_rated = || scores.iter().zip(rated).filter(|(_, rated)| **rated);
-        let lowest = of_rated().map(|(score, _)| *score).min().unwrap_or(i64::MAX);
-        let highest = of_rated().map(|(score, _)| *score).max().unwrap_or(0).max(0);
+        let lowest = of_rated()
+            .map(|(score, _)| *score)
+            .min()
+            .unwrap_or(i64::MAX);
+        let highest = of_rated()
+            .map(|(score, _)| *score)
+            .max()
+            .unwrap_or(0)
+            .max(0);
         for (score, rated) in scores.iter_mut().zip(rated) {
             *score = match (rated, highest) {
                 (false, _) => 0,
@@ -294,12 +301,7 @@ impl ClusterFilterPlugin for PodTopologySpread {
         !self.constraints(pod, cluster, true).is_empty()
     }
 
-    fn lower_filter(
-        &self,
-        pod: &IncomingPod<'_>,
-        cluster: &Cluster,
-        plan: &mut CrossPlan,
-    ) -> bool {
+    fn lower_filter(&self, pod: &IncomingPod<'_>, cluster: &Cluster, plan: &mut CrossPlan) -> bool {
         let constraints = self.constraints(pod, cluster, true);
         let keys: Box<[Symbol]> = constraints.iter().map(|it| it.topology_key).collect();
         let identity = cluster.identity(pod.info.identity);
@@ -410,14 +412,24 @@ impl ClusterScorePlugin for PodTopologySpread {
             let counter = plan.counter(Counter {
                 topology_key: constraint.topology_key,
                 source: source(constraint, namespace),
-                needs_labels: if is_domain { needs_labels.clone() } else { Box::default() },
+                needs_labels: if is_domain {
+                    needs_labels.clone()
+                } else {
+                    Box::default()
+                },
                 honors_affinity: is_domain && constraint.honors_affinity,
                 honors_taints: is_domain && constraint.honors_taints,
             });
             (counter, constraint.max_skew)
         });
         let constraints = counters.collect();
-        plan.scores.push((CrossScore::Spread { constraints, needs_labels }, weight));
+        plan.scores.push((
+            CrossScore::Spread {
+                constraints,
+                needs_labels,
+            },
+            weight,
+        ));
         true
     }
 }
@@ -439,7 +451,8 @@ impl Score<'_> {
             let mut domains = FxHashMap::default();
             if constraint.topology_key == self.hostname {
                 // Domains of one node each: their pods are counted when they are rated.
-                self.weights.push(PodTopologySpread::domain_weight(rated.len()));
+                self.weights
+                    .push(PodTopologySpread::domain_weight(rated.len()));
             } else {
                 let mut has_nameless = false;
                 for node in &rated {

@@ -14,6 +14,8 @@ use serde_json::{Map, Value, json};
 /// Families that use only what is served.
 const SERVED: &[&str] = &[
     "balanced-allocation",
+    "csilimits",
+    "declared-features",
     "fit-basic",
     "fit-composite",
     "fit-extended",
@@ -30,6 +32,8 @@ const SERVED: &[&str] = &[
     "podaffinity-required",
     "podantiaffinity-required",
     "profiles",
+    "realistic",
+    "realistic-tight",
     "scoring-strategies",
     "spread-defaults",
     "spread-hard",
@@ -37,6 +41,9 @@ const SERVED: &[&str] = &[
     "taints",
     "taints-prefer",
     "unschedulable",
+    "volumebinding",
+    "volumerestrictions",
+    "volumezone",
 ];
 
 /// What PostFilter adds to an answer, which is not served yet.
@@ -96,7 +103,8 @@ impl Run {
                 // through nominations.
                 Object::Pod(pod) => engine.handle(Event::PodChanged(*pod), 0),
                 other => {
-                    if let Some(event) = Event::of_owner(&other) {
+                    let event = Event::of_owner(&other).or_else(|| Event::of_storage(&other));
+                    if let Some(event) = event {
                         engine.handle(event, 0);
                     }
                 }

@@ -22,8 +22,10 @@ use crate::diagnostic::{Diagnostic, Finding, Findings, Here, Severity, Suggestio
 use crate::document::{self, Document, DuplicateKey, Location, Place, Receiver, Request};
 use crate::schema;
 use crate::types::{
-    CronJob, DaemonSet, Deployment, Job, LabelSelector, Namespace, Node, ObjectMeta, Pod,
-    PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController, Service, StatefulSet,
+    CSIDriver, CSINode, CSIStorageCapacity, CronJob, DaemonSet, Deployment, Job, LabelSelector,
+    Namespace, Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplateSpec,
+    PriorityClass, ReplicaSet, ReplicationController, Service, StatefulSet, StorageClass,
+    VolumeAttachment,
 };
 use crate::validation;
 
@@ -104,6 +106,13 @@ objects! {
     Job "batch/v1" "jobs",
     CronJob "batch/v1" "cronjobs",
     Service "v1" "services",
+    PersistentVolume "v1" "persistentvolumes",
+    PersistentVolumeClaim "v1" "persistentvolumeclaims",
+    StorageClass "storage.k8s.io/v1" "storageclasses",
+    CSINode "storage.k8s.io/v1" "csinodes",
+    CSIDriver "storage.k8s.io/v1" "csidrivers",
+    CSIStorageCapacity "storage.k8s.io/v1" "csistoragecapacities",
+    VolumeAttachment "storage.k8s.io/v1" "volumeattachments",
 }
 
 impl ObjectKind {
@@ -111,7 +120,14 @@ impl ObjectKind {
     pub fn is_namespaced(self) -> bool {
         !matches!(
             self,
-            ObjectKind::Node | ObjectKind::Namespace | ObjectKind::PriorityClass
+            ObjectKind::Node
+                | ObjectKind::Namespace
+                | ObjectKind::PriorityClass
+                | ObjectKind::PersistentVolume
+                | ObjectKind::StorageClass
+                | ObjectKind::CSINode
+                | ObjectKind::CSIDriver
+                | ObjectKind::VolumeAttachment
         )
     }
 

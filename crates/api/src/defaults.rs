@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use crate::decode::Object;
 use crate::types::{
-    Container, CronJob, DaemonSet, Deployment, Job, JobSpec, Namespace, Node, ObjectMeta, Pod,
-    PodSpec, PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController, ResourceList,
-    ResourceRequirements, StatefulSet, Toleration,
+    Container, CronJob, DaemonSet, Deployment, Job, JobSpec, Namespace, Node, ObjectMeta,
+    PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, PodTemplateSpec, PriorityClass,
+    ReplicaSet, ReplicationController, ResourceList, ResourceRequirements, StatefulSet,
+    StorageClass, Toleration,
 };
 
 /// The namespace of objects that name none.
@@ -42,6 +43,11 @@ pub fn default_object(object: &mut Object) {
         Object::DaemonSet(set) => default_daemon_set(set),
         Object::Job(job) => default_job(job),
         Object::CronJob(cron_job) => default_cron_job(cron_job),
+        Object::PersistentVolume(volume) => default_persistent_volume(volume),
+        Object::PersistentVolumeClaim(claim) => default_persistent_volume_claim(claim),
+        Object::StorageClass(class) => default_storage_class(class),
+        Object::CSIStorageCapacity(capacity) => default_namespaced(&mut capacity.metadata),
+        Object::CSINode(_) | Object::CSIDriver(_) | Object::VolumeAttachment(_) => {}
     }
 }
 
@@ -75,6 +81,14 @@ pub fn default_pod_spec(spec: &mut PodSpec) {
     }
     for port in containers_mut(spec).flat_map(|container| &mut container.ports) {
         set_if_empty(&mut port.protocol, "TCP");
+    }
+    for volume in &mut spec.volumes {
+        if let Some(rbd) = &mut volume.rbd {
+            set_if_empty(&mut rbd.pool, "rbd");
+        }
+        if let Some(disk) = &mut volume.azure_disk {
+            disk.kind.get_or_insert_with(|| "Shared".into());
+        }
     }
     round_up_to_milli(&mut spec.overhead);
     if let Some(resources) = &mut spec.resources {
@@ -304,6 +318,33 @@ fn default_job_spec(spec: &mut JobSpec) {
         .get_or_insert_with(|| "NonIndexed".to_owned());
     spec.suspend.get_or_insert(false);
     default_template(&mut spec.template);
+}
+
+/// Defaults a persistent volume.
+pub fn default_persistent_volume(volume: &mut PersistentVolume) {
+    round_up_to_milli(&mut volume.spec.capacity);
+    if let Some(disk) = &mut volume.spec.azure_disk {
+        disk.kind.get_or_insert_with(|| "Shared".into());
+    }
+    set_if_empty(&mut volume.status.phase, "Pending");
+    let mode = &mut volume.spec.volume_mode;
+    mode.get_or_insert_with(|| "Filesystem".into());
+}
+
+/// Defaults a claim to a persistent volume. Which class is the default one is for admission
+/// to say.
+pub fn default_persistent_volume_claim(claim: &mut PersistentVolumeClaim) {
+    default_namespaced(&mut claim.metadata);
+    round_up_to_milli(&mut claim.spec.resources.requests);
+    set_if_empty(&mut claim.status.phase, "Pending");
+    let mode = &mut claim.spec.volume_mode;
+    mode.get_or_insert_with(|| "Filesystem".into());
+}
+
+/// Defaults a storage class.
+pub fn default_storage_class(class: &mut StorageClass) {
+    let mode = &mut class.volume_binding_mode;
+    mode.get_or_insert_with(|| "Immediate".into());
 }
 
 fn default_template(template: &mut PodTemplateSpec) {

@@ -66,6 +66,37 @@ pub fn is_known(api_version: &str, kind: &str) -> bool {
     schema().kinds.contains_key(&(api_version, kind))
 }
 
+/// The version of the group in which there is such a kind, if the group that was named is
+/// one of Kubernetes' own and has no such kind.
+pub fn version_of(api_version: &str, kind: &str) -> Option<&'static str> {
+    let known = schema().kinds.keys();
+    let is_own = known.clone().any(|(version, _)| *version == api_version);
+    let mut others = known.filter(|(_, other)| *other == kind);
+    others
+        .next()
+        .filter(|_| is_own)
+        .map(|(version, _)| *version)
+}
+
+/// The known kind that is most likely meant by one that is not known, of an API group that
+/// is; `None` if nothing is near.
+pub fn nearest_kind(api_version: &str, kind: &str) -> Option<&'static str> {
+    let group = |version: &str| {
+        version
+            .split_once('/')
+            .map_or("", |(group, _)| group)
+            .to_owned()
+    };
+    let own = group(api_version);
+    let kinds: Vec<&'static str> = schema()
+        .kinds
+        .keys()
+        .filter(|(version, _)| group(version) == own)
+        .map(|(_, kind)| *kind)
+        .collect();
+    nearest(kind, kinds.iter().copied()).filter(|near| *near != kind)
+}
+
 /// Checks an object of a kind against the tables, and tidies it for typed decoding:
 /// fields that are unknown, of the wrong type or `null` are taken out.
 ///

@@ -14,12 +14,13 @@ use crate::diagnostic::{Finding, Findings, Here, Severity, Suggestion};
 use crate::names::{
     dns1123_label_errors, dns1123_subdomain_errors, label_key_errors, label_value_errors,
 };
-use crate::quantity::Quantity;
+use crate::quantity::{Format, Quantity};
 use crate::types::{
     Affinity, Container, ContainerPort, LabelSelector, LabelSelectorRequirement, Node,
-    NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta, Pod, PodAffinity,
-    PodAffinityTerm, PodSpec, PodTemplateSpec, PriorityClass, ResourceList, ResourceRequirements,
-    StringMap, Taint, Toleration, TopologySpreadConstraint,
+    NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta, PersistentVolumeClaimSpec,
+    PersistentVolumeSpec, Pod, PodAffinity, PodAffinityTerm, PodSpec, PodTemplateSpec,
+    PriorityClass, ResourceList, ResourceRequirements, StorageClass, StringMap, Taint, Toleration,
+    TopologySpreadConstraint,
 };
 
 /// What is wrong with an object that has its defaults.
@@ -42,7 +43,19 @@ pub(crate) fn validate(object: &Object, findings: &mut Findings) {
     match object {
         Object::Pod(pod) => check_pod(pod, &spec, findings),
         Object::Node(node) => check_node(node, &here, findings),
-        Object::Namespace(_) | Object::Service(_) => {}
+        Object::Namespace(_)
+        | Object::Service(_)
+        | Object::CSINode(_)
+        | Object::CSIDriver(_)
+        | Object::VolumeAttachment(_) => {}
+        Object::PersistentVolume(volume) => check_volume(&volume.spec, &spec, findings),
+        Object::PersistentVolumeClaim(claim) => check_claim(&claim.spec, &spec, findings),
+        Object::StorageClass(class) => check_storage_class(class, &here, findings),
+        Object::CSIStorageCapacity(capacity) => {
+            if let Some(selector) = &capacity.node_topology {
+                check_selector(selector, &here.field("nodeTopology"), findings);
+            }
+        }
         Object::PriorityClass(class) => check_priority_class(class, &here, findings),
         Object::Deployment(object) => {
             check_workload(
@@ -410,6 +423,72 @@ fn check_volumes(pod: &PodSpec, here: &Here<'_>, findings: &mut Findings) {
     }
 }
 
+fn check_volume(volume: &PersistentVolumeSpec, here: &Here<'_>, findings: &mut Findings) {
+    check_size(&volume.capacity, &here.field("capacity"), findings);
+    check_access_modes(&volume.access_modes, &here.field("accessModes"), findings);
+    let affinity = here.field("nodeAffinity");
+    let affinity = affinity.field("required");
+    let terms = affinity.field("nodeSelectorTerms");
+    let required = volume.node_affinity.iter().flat_map(|it| &it.required);
+    for (index, term) in required.flat_map(|it| &it.node_selector_terms).enumerate() {
+        check_node_term(term, true, &terms.index(index), findings);
+    }
+}
+
+fn check_claim(claim: &PersistentVolumeClaimSpec, here: &Here<'_>, findings: &mut Findings) {
+    let resources = here.field("resources");
+    check_size(
+        &claim.resources.requests,
+        &resources.field("requests"),
+        findings,
+    );
+    check_access_modes(&claim.access_modes, &here.field("accessModes"), findings);
+    if let Some(selector) = &claim.selector {
+        check_selector(selector, &here.field("selector"), findings);
+    }
+}
+
+/// A volume has a size above zero.
+fn check_size(amounts: &ResourceList, here: &Here<'_>, findings: &mut Findings) {
+    match amounts.get("storage") {
+        None => findings.error(&here.field("storage"), "required field is missing or empty"),
+        Some(size) if *size <= Quantity::default() => {
+            let message = format!("{size} is out of range: must be greater than 0");
+            findings.error(&here.field("storage"), message);
+        }
+        Some(_) => {}
+    }
+}
+
+fn check_access_modes(modes: &[String], here: &Here<'_>, findings: &mut Findings) {
+    if modes.is_empty() {
+        findings.error(here, "required field is missing or empty");
+    }
+    if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
+        let message = "ReadWriteOncePod cannot be combined with other access modes";
+        findings.error(here, message);
+    }
+}
+
+fn check_storage_class(class: &StorageClass, here: &Here<'_>, findings: &mut Findings) {
+    if class.provisioner.is_empty() {
+        let message = "required field is missing or empty";
+        findings.error(&here.field("provisioner"), message);
+    }
+    let topologies = here.field("allowedTopologies");
+    for (index, term) in class.allowed_topologies.iter().enumerate() {
+        let here = topologies.index(index);
+        let here = here.field("matchLabelExpressions");
+        for (index, requirement) in term.match_label_expressions.iter().enumerate() {
+            if requirement.values.is_empty() {
+                let here = here.index(index);
+                let message = "required field is missing or empty";
+                findings.error(&here.field("values"), message);
+            }
+        }
+    }
+}
+
 fn check_unique_name<'n>(
     name: &'n str,
     seen: &mut BTreeSet<&'n str>,
@@ -580,6 +659,14 @@ fn check_resource_name(
 fn check_amount(resource: &str, amount: &Quantity, here: &Here<'_>, findings: &mut Findings) {
     if *amount < Quantity::default() {
         findings.error(here, format!("{amount} is negative"));
+    }
+    let largest = match resource {
+        "cpu" => Quantity::from_milli(i64::MAX, Format::DecimalSi),
+        _ => Quantity::from_value(i64::MAX, Format::DecimalSi),
+    };
+    if *amount > largest {
+        let message = format!("{amount} is more than can be counted; sums of it will be wrong");
+        findings.add(Severity::Warning, here, message, Suggestion::None);
     }
     let is_extended = resource.contains('/') && !resource.contains("kubernetes.io/");
     if is_extended && !is_whole(amount) {

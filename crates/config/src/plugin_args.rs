@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::ConfigError;
 use crate::fields::Fields;
+use crate::plugin_sets::is_known;
 
 /// Applies `pluginConfig`, which is at `path`, to a profile.
 pub(crate) fn apply(
@@ -68,11 +69,20 @@ fn apply_one(
         "NodeAffinity" => profile.added_affinity = added_affinity(&mut fields, errors),
         "InterPodAffinity" => inter_pod_affinity(&mut fields, profile, errors),
         "PodTopologySpread" => pod_topology_spread(&mut fields, profile, errors),
+        "VolumeBinding" => volume_binding(&mut fields, errors),
         "NodeResourcesFit" => profile.node_resources_fit = fit_args(&mut fields, errors),
         "NodeResourcesBalancedAllocation" => {
             if let Some(resources) = balanced_resources(&mut fields, errors) {
                 profile.balanced_allocation_resources = resources;
             }
+        }
+        _ if !is_known(name) => {
+            let message = format!("plugin {name:?} does not exist");
+            errors.push(ConfigError {
+                path: path.to_owned(),
+                message,
+            });
+            return;
         }
         _ => {
             let message = format!("arguments of plugin {name:?} are not supported yet");
@@ -146,6 +156,25 @@ fn inter_pod_affinity(
     }
     if let Some(ignore) = fields.boolean("ignorePreferredTermsOfExistingPods", errors) {
         args.ignore_preferred_terms_of_existing_pods = ignore;
+    }
+}
+
+/// How long binding may take has no effect on decisions; it is checked all the same.
+fn volume_binding(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) {
+    if let Some((path, seconds)) = fields.integer("bindTimeoutSeconds", errors)
+        && seconds < 0
+    {
+        let message = format!("{seconds}: should not be a negative value");
+        errors.push(ConfigError { path, message });
+    }
+    if let Some((path, value)) = fields.take("shape")
+        && !value.is_null()
+    {
+        let message = "is for the feature gate StorageCapacityScoring, which is off; remove it";
+        errors.push(ConfigError {
+            path,
+            message: message.into(),
+        });
     }
 }
 

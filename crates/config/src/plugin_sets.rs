@@ -62,6 +62,11 @@ struct PluginSet {
     disabled: Vec<String>,
 }
 
+/// Whether there is a plugin of that name.
+pub(crate) fn is_known(name: &str) -> bool {
+    DEFAULT_PLUGINS.iter().any(|(known, _)| *known == name)
+}
+
 /// Applies `plugins`, which is at `path`, to a profile.
 pub(crate) fn apply(
     value: &Value,
@@ -145,8 +150,7 @@ fn read_plugin(
     let name_path = fields.path("name");
     fields.finish(errors);
     let name = name.map(|(_, name)| name.to_owned()).unwrap_or_default();
-    let is_known = DEFAULT_PLUGINS.iter().any(|(known, _)| *known == name);
-    if !is_known && !is_disabled {
+    if !is_known(&name) && !is_disabled {
         let message = format!("plugin {name:?} does not exist");
         errors.push(ConfigError {
             path: name_path,

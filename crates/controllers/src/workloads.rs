@@ -90,7 +90,14 @@ impl<'a> Workload<'a> {
             | Object::Node(_)
             | Object::Namespace(_)
             | Object::PriorityClass(_)
-            | Object::Service(_) => None,
+            | Object::Service(_)
+            | Object::PersistentVolume(_)
+            | Object::PersistentVolumeClaim(_)
+            | Object::StorageClass(_)
+            | Object::CSINode(_)
+            | Object::CSIDriver(_)
+            | Object::CSIStorageCapacity(_)
+            | Object::VolumeAttachment(_) => None,
         }
     }
 

@@ -846,6 +846,8 @@ fn controllers_come_to_rest() {
     pods.extend(first.create);
     let keys: BTreeSet<String> = pods.iter().map(Pod::key).collect();
     assert_eq!(keys.len(), pods.len(), "no name twice");
+    let made = first.replica_sets.iter().map(Workload::ReplicaSet);
+    let workloads: Vec<Workload<'_>> = workloads.into_iter().chain(made).collect();
     assert_eq!(
         reconcile(&workloads, &pods, &nodes()).unwrap(),
         Reconciled::default()

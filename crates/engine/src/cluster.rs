@@ -14,13 +14,17 @@ use outrank_api::types::Taint;
 use rustc_hash::FxHashMap;
 
 use crate::ids::{Interner, NodeId, PodId, ResourceId, Symbol, Symbols, TaintSetId};
+use crate::plugins::node_declared_features::FeatureSet;
 use crate::pod_match::{AffinityTerms, LabelMatch, Labels, PodIdentity};
+use crate::storage::Storage;
 
 /// Nodes, their use, and the tables of interned names.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
     /// Label keys and values, names, images, addresses.
     pub symbols: Symbols,
+    /// Claims, volumes, and what is known of where they can be.
+    pub storage: Storage,
     resource_names: Interner<Box<str>>,
     taint_sets: Interner<Box<[Taint]>>,
     by_name: FxHashMap<Symbol, NodeId>,
@@ -41,6 +45,7 @@ pub struct Cluster {
     labels: Vec<Box<[(Symbol, Symbol)]>>,
     taint_set: Vec<TaintSetId>,
     unschedulable: Vec<bool>,
+    declared_features: Vec<FeatureSet>,
     images: Vec<Box<[Symbol]>>,
     allowed_pods: Vec<i64>,
     allocatable: Vec<Vec<i64>>,
@@ -59,6 +64,8 @@ pub struct PodInfo {
     pub identity: u32,
     /// Affinity terms: a number of [`Cluster::affinity_terms`]; 0 has none.
     pub terms: u32,
+    /// Volumes: a number of [`Storage::pod_volumes`]; 0 has none that matter.
+    pub volumes: u32,
     /// Whether the pod is being deleted.
     pub is_terminating: bool,
 }
@@ -97,6 +104,8 @@ pub struct NodeObject {
     pub taints: Box<[Taint]>,
     /// Whether the node is cordoned.
     pub unschedulable: bool,
+    /// Features of the kubelet that pods can need.
+    pub declared_features: FeatureSet,
     /// Images by each of their names, with their sizes in bytes.
     pub images: Vec<(Symbol, i64)>,
     /// How many pods the node takes.
@@ -201,6 +210,16 @@ impl Cluster {
         let labels = &self.labels[node.index()];
         let found = labels.binary_search_by_key(&key, |(key, _)| *key).ok()?;
         Some(labels[found].1)
+    }
+
+    /// The node's labels, sorted by key.
+    pub fn labels(&self, node: NodeId) -> &[(Symbol, Symbol)] {
+        &self.labels[node.index()]
+    }
+
+    /// Features of the kubelet that the node declares.
+    pub fn declared_features(&self, node: NodeId) -> FeatureSet {
+        self.declared_features[node.index()]
     }
 
     /// The node's taints.
@@ -392,6 +411,7 @@ impl Cluster {
         self.labels[row] = object.labels;
         self.taint_set[row] = TaintSetId::from_index(self.taint_sets.insert_full(object.taints).0);
         self.unschedulable[row] = object.unschedulable;
+        self.declared_features[row] = object.declared_features;
         self.allowed_pods[row] = object.allowed_pods;
         for column in &mut self.allocatable {
             column[row] = 0;
@@ -475,8 +495,10 @@ impl Cluster {
     }
 
     fn count_terms(&mut self, pod: PodId, by: isize) {
-        let count = &mut self.placed_with_terms[self.pod_info[pod.index()].terms as usize];
+        let info = self.pod_info[pod.index()];
+        let count = &mut self.placed_with_terms[info.terms as usize];
         *count = count.saturating_add_signed(by);
+        self.storage.count_users(info.volumes, by);
     }
 
     fn use_node(&mut self, row: usize, usage: &PodUsage, change: fn(i64, i64) -> i64) {
@@ -509,6 +531,7 @@ impl Cluster {
         self.labels.push(Box::default());
         self.taint_set.push(TaintSetId(0));
         self.unschedulable.push(false);
+        self.declared_features.push(FeatureSet::default());
         self.images.push(Box::default());
         self.allowed_pods.push(0);
         for column in self.allocatable.iter_mut().chain(&mut self.requested) {

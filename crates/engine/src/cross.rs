@@ -12,7 +12,6 @@
 
 use std::collections::BTreeMap;
 
-use outrank_api::taints::tolerates;
 use rustc_hash::FxHashMap;
 
 use crate::cluster::Cluster;
@@ -20,6 +19,7 @@ use crate::framework::{Code, Reason, Refusal};
 use crate::ids::{NodeId, Symbol};
 use crate::plugins::inter_pod_affinity::InterPodAffinity;
 use crate::plugins::pod_topology_spread::PodTopologySpread;
+use crate::plugins::taint_toleration::TaintToleration;
 use crate::pod_class::PodClass;
 use crate::pod_match::{AffinityTerm, LabelMatch};
 
@@ -148,8 +148,9 @@ struct CounterState {
     histogram: BTreeMap<i64, usize>,
     /// How many pods are counted, wherever.
     total: i64,
-    /// What pods add, by the number of what decides it: identity or terms.
-    known: Vec<Option<i64>>,
+    /// What pods add, by the number of what decides it, identity or terms, if it is not
+    /// nothing.
+    known: FxHashMap<u32, i64>,
     /// The column of group keys that tells the domain, or, for hostname, the count.
     column: usize,
     is_hostname: bool,
@@ -194,7 +195,7 @@ impl CrossCounts {
                 domains: FxHashMap::default(),
                 histogram: BTreeMap::new(),
                 total: 0,
-                known: Vec::new(),
+                known: FxHashMap::default(),
                 column: match of_key {
                     Some(column) => column,
                     None => hostname_columns.next().unwrap_or(usize::MAX),
@@ -219,6 +220,11 @@ impl CrossCounts {
     /// Whether counts tell the whole truth: not if nodes share a hostname.
     pub(crate) fn is_usable(&self) -> bool {
         self.shared_hostnames == 0 || !self.states.iter().any(|state| state.is_hostname)
+    }
+
+    /// How many counters there are.
+    pub(crate) fn counter_count(&self) -> usize {
+        self.states.len()
     }
 
     pub(crate) fn resize(&mut self, slots: usize) {
@@ -476,13 +482,9 @@ impl Counter {
             .needs_labels
             .iter()
             .all(|key| cluster.label(node, *key).is_some());
-        let repels = |taint: &outrank_api::types::Taint| {
-            matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
-                && !class.tolerations.iter().any(|t| tolerates(t, taint, false))
-        };
         let counts = has_labels
             && (!self.honors_affinity || class.required_nodes.matches(cluster, node))
-            && !(self.honors_taints && cluster.taints(node).iter().any(repels));
+            && !(self.honors_taints && TaintToleration::repels(class, cluster, node));
         if counts {
             cluster.label(node, self.topology_key)
         } else {
@@ -502,12 +504,15 @@ impl CounterState {
                 Source::HasTerms(_) => info.terms,
                 _ => info.identity,
             };
-            let number = number as usize;
-            if self.known.len() <= number {
-                self.known.resize(number + 1, None);
-            }
-            amount +=
-                *self.known[number].get_or_insert_with(|| source.amount_of(cluster, number as u32));
+            amount += self.known.get(&number).copied().unwrap_or_else(|| {
+                let amount = source.amount_of(cluster, number);
+                // Most pods add nothing to most counters: that is worked out anew, so that
+                // memory is not the product of counters and kinds of pods.
+                if amount != 0 {
+                    self.known.insert(number, amount);
+                }
+                amount
+            });
         }
         amount
     }

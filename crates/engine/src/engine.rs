@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use outrank_api::decode::Object;
+use outrank_api::decode::{Object, ObjectKind};
 use outrank_api::types::{LabelSelector, Namespace, Node, Pod, PodSpec, Service};
 use rustc_hash::FxHashMap;
 
@@ -15,9 +15,10 @@ use crate::cluster::{Cluster, OwnerKey, PodInfo, PodUsage};
 use crate::cross::CrossPlan;
 use crate::diagnosis::Diagnosis;
 use crate::evaluation::{Evaluation, Filters, Nominations, first_refusal_by_node, listed_nodes};
-use crate::framework::{IncomingPod, Refusal};
+use crate::framework::{Code, IncomingPod, Refusal};
 use crate::ids::{ClassId, Interner, NodeId, PodId, ResourceId, Symbol};
 use crate::ingest::{compile_class, compile_info, compile_node, compile_owner, compile_usage};
+use crate::plugins::default_binder::Binding;
 use crate::plugins::scheduling_gates::SchedulingGates;
 use crate::pod_class::PodClass;
 use crate::pod_match::{LabelMatch, compile_labels};
@@ -45,6 +46,19 @@ pub enum Event {
     NamespaceChanged(Namespace),
     /// A service is new or has changed.
     ServiceChanged(Service),
+    /// Something that storage is made of is new or has changed: a PersistentVolume or a claim
+    /// to one, a StorageClass, CSINode, CSIDriver, CSIStorageCapacity or VolumeAttachment.
+    /// Objects of other kinds are left out.
+    StorageChanged(Object),
+    /// Something that storage is made of is gone.
+    StorageGone {
+        /// Its kind.
+        kind: ObjectKind,
+        /// Its namespace; empty if it has none.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
     /// A service is gone.
     ServiceGone {
         /// Its namespace.
@@ -73,6 +87,22 @@ pub enum Event {
 }
 
 impl Event {
+    /// The event that something which storage is made of is new or has changed; `None` for
+    /// objects of other kinds.
+    pub fn of_storage(object: &Object) -> Option<Self> {
+        let is_storage = matches!(
+            object,
+            Object::PersistentVolume(_)
+                | Object::PersistentVolumeClaim(_)
+                | Object::StorageClass(_)
+                | Object::CSINode(_)
+                | Object::CSIDriver(_)
+                | Object::CSIStorageCapacity(_)
+                | Object::VolumeAttachment(_)
+        );
+        is_storage.then(|| Self::StorageChanged(object.clone()))
+    }
+
     /// The event that a workload is new or has changed, if pods that it controls are spread
     /// by its selector.
     pub fn of_owner(object: &Object) -> Option<Self> {
@@ -164,7 +194,7 @@ pub enum PodState {
 
 /// The least recently used verdicts are dropped when more rows than this are kept (about
 /// 1 GiB).
-const MAXIMUM_VERDICT_SLOTS: usize = 32 << 20;
+const MAXIMUM_VERDICT_SLOTS: usize = 16 << 20;
 
 /// How many plans are remembered by pod before they are worked out anew.
 const MAXIMUM_KNOWN_PLANS: usize = 1 << 20;
@@ -288,6 +318,22 @@ impl Engine {
                     .map(|labels| compile_labels(&labels, symbols));
                 self.cluster.set_service(namespace, name, labels);
                 self.surroundings_changed(now);
+            }
+            Event::StorageChanged(object) => {
+                self.cluster
+                    .storage
+                    .take_in(&object, &mut self.cluster.symbols);
+                self.storage_changed(now);
+            }
+            Event::StorageGone {
+                kind,
+                namespace,
+                name,
+            } => {
+                let symbols = &mut self.cluster.symbols;
+                let key = (symbols.intern(&namespace), symbols.intern(&name));
+                self.cluster.storage.forget(kind, key);
+                self.storage_changed(now);
             }
             Event::ServiceGone { namespace, name } => {
                 let symbols = &mut self.cluster.symbols;
@@ -416,6 +462,19 @@ impl Engine {
         Some((symbols.text(row.namespace), symbols.text(row.name)))
     }
 
+    /// What is to be bound by a decision; `None` if it did not place its pod.
+    pub fn binding(&self, decision: &Decision) -> Option<Binding<'_>> {
+        let Outcome::Scheduled { node, .. } = decision.outcome else {
+            return None;
+        };
+        let (namespace, name) = self.pod_name(decision.pod)?;
+        Some(Binding {
+            namespace,
+            name,
+            node_name: self.cluster.name(node),
+        })
+    }
+
     /// Where a pod is.
     pub fn pod_state(&self, pod: PodId) -> Option<&PodState> {
         Some(&self.pods.get(pod.index())?.as_ref()?.state)
@@ -447,16 +506,28 @@ impl Engine {
         self.ties.refresh(&self.cluster);
         let pod_class = &self.classes[class.index()];
         let profile = &self.profiles[pod_class.profile];
-        if let Some(refusal) = profile.pre_filter(pod_class) {
+        let Some(row) = self.pods[pod.index()].as_ref() else {
+            return Outcome::Error("pod was lost".into());
+        };
+        let incoming = self.incoming(pod, row);
+        let has_volumes = incoming.info.volumes != 0;
+        if let Some(refusal) = profile.pre_filter(&incoming, &self.cluster) {
+            if has_volumes {
+                self.watching.insert(pod);
+            }
+            if refusal.code == Code::Error {
+                return Outcome::Error(refusal.pre_filter_error(&self.cluster).into());
+            }
             return Outcome::Unschedulable(Arc::new(Diagnosis {
                 node_count: self.cluster.node_count(),
                 pre_filter: Some(refusal),
                 ..Diagnosis::default()
             }));
         }
-        let Some(row) = self.pods[pod.index()].as_ref() else {
-            return Outcome::Error("pod was lost".into());
-        };
+        if has_volumes {
+            self.watching.insert(pod);
+            return self.decide_by_evaluation(pod);
+        }
         let key = (class, self.cluster.pod_info(pod), row.owner);
         let Some(plan) = self.plan(key.0, key.1, key.2) else {
             self.watching.insert(pod);
@@ -520,7 +591,7 @@ impl Engine {
             return Outcome::Error("pod was lost".into());
         };
         let only = match evaluation.feasible.as_slice() {
-            [] => {
+            [] if evaluation.error.is_none() => {
                 let diagnosis = evaluation.diagnosis(&self.cluster);
                 return Outcome::Unschedulable(Arc::new(diagnosis));
             }
@@ -685,6 +756,7 @@ impl Engine {
             Outcome::Scheduled { node, .. } => {
                 let node = *node;
                 self.watching.remove(&pod);
+                self.reserve(pod, node);
                 self.put(pod, node, now);
                 return self.pod_moved(self.cluster.pod_info(pod), true, now);
             }
@@ -692,6 +764,37 @@ impl Engine {
             Outcome::Error(error) => PodState::Error(Arc::clone(error)),
         };
         self.queue.wait(pod, class, &mut row.queue, now);
+    }
+
+    /// Takes what a pod needs besides its node: volumes.
+    fn reserve(&mut self, pod: PodId, node: NodeId) {
+        let Some(row) = self.pods[pod.index()].as_ref() else {
+            return;
+        };
+        let incoming = self.incoming(pod, row);
+        if incoming.info.volumes == 0 {
+            return;
+        }
+        let mut filters = self.profiles[incoming.class.profile].cluster_filters();
+        let reserve = filters.find_map(|filter| filter.reserve(&incoming, &self.cluster, node));
+        if let Some(reservation) = reserve {
+            let node_name = self.cluster.name_symbol(node);
+            self.cluster.storage.reserve(pod, node_name, reservation);
+        }
+    }
+
+    /// What was assumed of volumes stays if the pod comes back bound, and is taken back if
+    /// it does not.
+    fn confirm_volumes(&mut self, pod: PodId, is_bound: bool, now: TimeNanos) {
+        if is_bound {
+            self.cluster.storage.settle(pod);
+        } else if self.cluster.storage.unreserve(pod) {
+            self.storage_changed(now);
+        }
+    }
+
+    fn storage_changed(&mut self, now: TimeNanos) {
+        self.wake_watching(now, |engine, pod| engine.cluster.pod_info(pod).volumes != 0);
     }
 
     fn put(&mut self, pod: PodId, node: NodeId, now: TimeNanos) {
@@ -786,6 +889,9 @@ impl Engine {
         let old_info = known.map(|pod| self.cluster.pod_info(pod));
         let kept = known.and_then(|pod| self.kept_room(pod));
         let before = known.and_then(|pod| self.take_out(pod));
+        if let Some(pod) = known {
+            self.confirm_volumes(pod, is_bound, now);
+        }
         let freed = match before.as_ref().map(|row| &row.state) {
             Some(PodState::Placed(node)) => Some(*node),
             _ => None,
@@ -868,6 +974,7 @@ impl Engine {
         let Some(row) = self.take_out(pod) else {
             return;
         };
+        self.cluster.storage.settle(pod);
         self.pod_index.remove(&(row.namespace, row.name));
         self.free_pods.push(pod);
         if let Some(kept) = kept {

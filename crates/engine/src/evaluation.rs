@@ -7,7 +7,8 @@
 use crate::cluster::{Cluster, PodUsage};
 use crate::diagnosis::Diagnosis;
 use crate::framework::{
-    FilterPlugin, FilterStage, IncomingPod, NodeFilter, NodeScore, Refusal, ScorePlugin, ScoreStage,
+    Code, FilterPlugin, FilterStage, IncomingPod, NodeFilter, NodeScore, Refusal, ScorePlugin,
+    ScoreStage,
 };
 use crate::ids::{NodeId, PodId, Symbol};
 use crate::plugins::node_affinity::NodeAffinity;
@@ -38,7 +39,8 @@ pub struct Evaluation {
     pub refused: Vec<(NodeId, Refusal)>,
     /// Nodes that may take the pod, by row.
     pub feasible: Vec<NodeId>,
-    /// What a PreScore plugin found wrong with the pod; there are then no scores.
+    /// What a plugin found wrong with the pod; there are then no scores, and unless it was
+    /// a PreScore plugin no feasible nodes.
     pub error: Option<String>,
     /// Scores of the feasible nodes, plugin by plugin.
     pub scores: Vec<PluginScores>,
@@ -70,11 +72,19 @@ impl Evaluation {
             .iter()
             .map(|at| (at.node, at.pods.iter().map(|(pod, _)| *pod).collect()));
         evaluation.nominated = nominated.collect();
-        if let Some(refusal) = profile.pre_filter(pod.class) {
-            evaluation.pre_filter = Some(refusal);
-            return evaluation;
+        match profile.pre_filter(pod, cluster) {
+            Some(refusal) if refusal.code == Code::Error => {
+                evaluation.error = Some(refusal.pre_filter_error(cluster));
+                return evaluation;
+            }
+            Some(refusal) => {
+                evaluation.pre_filter = Some(refusal);
+                return evaluation;
+            }
+            None => {}
         }
         evaluation.filter(profile, pod, cluster, nominations);
+        evaluation.take_filter_errors(cluster);
         if !evaluation.feasible.is_empty() {
             evaluation.score(profile, pod, cluster);
         }
@@ -151,6 +161,18 @@ impl Evaluation {
                 Some(refusal) => self.refused.push((node, refusal)),
                 None => self.feasible.push(node),
             }
+        }
+    }
+
+    /// If a filter failed on some node, the pod's cycle ends: no node may take it.
+    fn take_filter_errors(&mut self, cluster: &Cluster) {
+        let failed = |(_, refusal): &&(NodeId, Refusal)| refusal.code == Code::Error;
+        let errors = self.refused.iter().filter(failed);
+        let errors = errors.map(|(_, refusal)| refusal.filter_error(cluster));
+        self.error = errors.min();
+        if self.error.is_some() {
+            self.refused.clear();
+            self.feasible.clear();
         }
     }
 

@@ -16,6 +16,7 @@ use crate::cluster::{Cluster, OwnerKey, PodInfo};
 use crate::cross::CrossPlan;
 use crate::ids::{NodeId, ResourceId};
 use crate::pod_class::PodClass;
+use crate::storage::VolumeReservation;
 
 /// The best score of a node by one plugin, before weights.
 pub const MAX_NODE_SCORE: i64 = 100;
@@ -77,6 +78,14 @@ impl Stages {
         Self {
             filter: Some(filter),
             score: Some(ScoreStage::Node(plugin)),
+        }
+    }
+
+    /// A plugin that looks at the whole cluster and filters.
+    pub fn cluster_filter(plugin: impl ClusterFilterPlugin + 'static) -> Self {
+        Self {
+            filter: Some(FilterStage::Cluster(Arc::new(plugin))),
+            score: None,
         }
     }
 
@@ -172,6 +181,26 @@ pub struct IncomingPod<'c> {
 
 /// Refuses nodes by what runs on other nodes.
 pub trait ClusterFilterPlugin: Plugin {
+    /// The PreFilter stage: refuses the pod for all nodes alike.
+    ///
+    /// # Errors
+    /// Why the pod is refused.
+    fn pre_filter(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> Result<(), Refusal> {
+        let _ = (pod, cluster);
+        Ok(())
+    }
+
+    /// The Reserve stage: what else is taken once the pod goes to the node.
+    fn reserve(
+        &self,
+        pod: &IncomingPod<'_>,
+        cluster: &Cluster,
+        node: NodeId,
+    ) -> Option<VolumeReservation> {
+        let _ = (pod, cluster, node);
+        None
+    }
+
     /// The PreFilter stage: looks at the whole cluster once; `None` if the plugin has
     /// nothing to say about the pod (Skip).
     fn prepare_filter<'c>(
@@ -185,12 +214,7 @@ pub trait ClusterFilterPlugin: Plugin {
 
     /// States the filter as counts, so that it is kept up to date instead of prepared
     /// for each pod. Returns whether that can be done.
-    fn lower_filter(
-        &self,
-        pod: &IncomingPod<'_>,
-        cluster: &Cluster,
-        plan: &mut CrossPlan,
-    ) -> bool {
+    fn lower_filter(&self, pod: &IncomingPod<'_>, cluster: &Cluster, plan: &mut CrossPlan) -> bool {
         let _ = plan;
         !self.filters(pod, cluster)
     }
@@ -282,6 +306,8 @@ pub enum Code {
     Unschedulable,
     /// The pod could not fit even if other pods went away.
     UnschedulableAndUnresolvable,
+    /// Something is wrong; the pod's cycle ends with an error, whatever other nodes say.
+    Error,
 }
 
 impl Code {
@@ -290,6 +316,7 @@ impl Code {
         match self {
             Self::Unschedulable => "Unschedulable",
             Self::UnschedulableAndUnresolvable => "UnschedulableAndUnresolvable",
+            Self::Error => "Error",
         }
     }
 }
@@ -313,6 +340,33 @@ impl Refusal {
             code,
             reasons: vec![reason],
         }
+    }
+
+    /// Upstream's text if PreFilter ended with an error.
+    pub(crate) fn pre_filter_error(&self, cluster: &Cluster) -> String {
+        format!(
+            "running PreFilter plugin {:?}: {}",
+            self.plugin,
+            self.texts(cluster)
+        )
+    }
+
+    /// Upstream's text if Filter ended with an error.
+    pub(crate) fn filter_error(&self, cluster: &Cluster) -> String {
+        format!(
+            "running {:?} filter plugin: {}",
+            self.plugin,
+            self.texts(cluster)
+        )
+    }
+
+    fn texts(&self, cluster: &Cluster) -> String {
+        let texts: Vec<String> = self
+            .reasons
+            .iter()
+            .map(|reason| reason.text(cluster))
+            .collect();
+        texts.join(", ")
     }
 }
 
@@ -347,6 +401,24 @@ pub enum Reason {
     TooManyPods,
     /// Too little of a resource is left.
     Insufficient(ResourceId),
+    /// A pod there has a disk that cannot be shared.
+    DiskConflict,
+    /// Another pod uses a claim that only one may use.
+    ReadWriteOncePodConflict,
+    /// A CSI driver can attach no more volumes there.
+    MaxVolumeCountExceeded,
+    /// A volume of the pod cannot be reached from there.
+    VolumeNodeAffinityConflict,
+    /// No volume fits a claim there, and none can be made.
+    NoVolumeToBind,
+    /// A volume for a claim would be too large for what is left there.
+    NotEnoughStorage,
+    /// A claim is bound to a volume that does not exist.
+    VolumeMissing,
+    /// A volume of the pod is in another zone or region.
+    VolumeZoneConflict,
+    /// The node does not declare a feature that the pod needs.
+    DeclaredFeaturesMismatch,
     /// A reason in words.
     Text(Box<str>),
 }
@@ -382,6 +454,25 @@ impl Reason {
             Self::Insufficient(resource) => {
                 format!("Insufficient {}", cluster.resource_name(*resource))
             }
+            Self::DiskConflict => "node(s) had no available disk".into(),
+            Self::ReadWriteOncePodConflict => {
+                "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access \
+                 mode already in-use by another pod"
+                    .into()
+            }
+            Self::MaxVolumeCountExceeded => "node(s) exceed max volume count".into(),
+            Self::VolumeNodeAffinityConflict => {
+                "node(s) didn't match PersistentVolume's node affinity".into()
+            }
+            Self::NoVolumeToBind => {
+                "node(s) didn't find available persistent volumes to bind".into()
+            }
+            Self::NotEnoughStorage => "node(s) did not have enough free storage".into(),
+            Self::VolumeMissing => {
+                "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)".into()
+            }
+            Self::VolumeZoneConflict => "node(s) had no available volume zone".into(),
+            Self::DeclaredFeaturesMismatch => "node(s) didn't match Pod's required features".into(),
             Self::Text(text) => text.to_string(),
         }
     }

@@ -1,4 +1,6 @@
-//! From API objects to the engine's own model: the only place that reads API types.
+//! From API objects to the engine's own model: the only place that reads whole
+//! pods and nodes. Taints, tolerations and selectors keep their API types until they are
+//! compiled or compared.
 
 use outrank_api::pod_resources::{
     incoming_requests, is_scalar_resource_name, scheduler_resources, score_requests,
@@ -11,10 +13,12 @@ use crate::ids::{ResourceId, Symbol, Symbols};
 use crate::node_match::{PreferredNodes, RequiredNodes};
 use crate::plugins::image_locality::with_tag;
 use crate::plugins::node_affinity::listed_nodes;
+use crate::plugins::node_declared_features::FeatureSet;
 use crate::plugins::node_ports::NodePorts;
 use crate::pod_class::PodClass;
 use crate::pod_match::{AffinityTerms, PodIdentity, SpreadConstraint, compile_labels};
 use crate::profile::Profile;
+use crate::storage::PodVolumes;
 
 /// Compiles a node.
 pub(crate) fn compile_node(node: &Node, cluster: &mut Cluster) -> NodeObject {
@@ -41,6 +45,7 @@ pub(crate) fn compile_node(node: &Node, cluster: &mut Cluster) -> NodeObject {
         labels: labels.into(),
         taints: taints.collect(),
         unschedulable: node.spec.unschedulable,
+        declared_features: FeatureSet::declared(&node.status.declared_features),
         images,
         allowed_pods: allocatable.get("pods").map_or(0, Quantity::value),
         allocatable: allocatable
@@ -125,6 +130,7 @@ pub(crate) fn compile_class(
         ),
         container_count: (spec.init_containers.len() + spec.containers.len()) as i64,
         has_resource_claims: !spec.resource_claims.is_empty(),
+        needed_features: FeatureSet::needed(spec),
     }
 }
 
@@ -135,9 +141,11 @@ pub(crate) fn compile_info(pod: &Pod, cluster: &mut Cluster) -> PodInfo {
         labels: compile_labels(&pod.metadata.labels, &mut cluster.symbols),
     };
     let terms = AffinityTerms::compile(pod, &mut cluster.symbols);
+    let volumes = PodVolumes::compile(pod, &mut cluster.symbols);
     PodInfo {
         identity: cluster.intern_identity(identity),
         terms: cluster.intern_terms(terms),
+        volumes: cluster.storage.intern_pod_volumes(volumes),
         is_terminating: pod.metadata.deletion_timestamp.is_some(),
     }
 }

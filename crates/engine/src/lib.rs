@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use outrank_api::types::{Node, Pod};
-//! use outrank_engine::{Engine, EngineConfig, Event, Outcome};
+//! use outrank_engine::{Engine, EngineConfig, Event};
 //!
 //! let mut node = Node::default();
 //! node.metadata.name = "node-1".into();
@@ -23,8 +23,8 @@
 //! engine.handle(Event::NodeChanged(node), 0);
 //! engine.handle(Event::PodChanged(pod), 0);
 //! let decision = engine.next(0).unwrap();
-//! let Outcome::Scheduled { node, .. } = decision.outcome else { panic!("not placed") };
-//! assert_eq!(engine.cluster().name(node), "node-1");
+//! let binding = engine.binding(&decision).expect("the pod fits");
+//! assert_eq!((binding.name, binding.node_name), ("web", "node-1"));
 //! ```
 //!
 //! Where to start reading: [`framework`] says what a plugin is, [`plugins`] has one file
@@ -45,6 +45,7 @@ pub mod pod_class;
 pub mod pod_match;
 pub mod profile;
 mod queue;
+pub mod storage;
 mod tie_order;
 mod verdicts;
 

@@ -9,6 +9,7 @@ use outrank_api::types::Toleration;
 use crate::cluster::{HostPort, PodUsage};
 use crate::ids::{ResourceId, Symbol};
 use crate::node_match::{PreferredNodes, RequiredNodes};
+use crate::plugins::node_declared_features::FeatureSet;
 use crate::pod_match::SpreadConstraint;
 
 /// All that scheduling reads of a pod's spec. Equal specs give equal classes.
@@ -45,4 +46,6 @@ pub struct PodClass {
     pub spread_constraints: Box<[SpreadConstraint]>,
     /// Whether the pod claims devices (dynamic resource allocation).
     pub has_resource_claims: bool,
+    /// Features of the kubelet that the pod needs.
+    pub needed_features: FeatureSet,
 }

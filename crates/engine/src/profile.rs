@@ -16,15 +16,19 @@ use crate::plugins::dynamic_resources::DynamicResources;
 use crate::plugins::image_locality::ImageLocality;
 use crate::plugins::inter_pod_affinity::InterPodAffinity;
 use crate::plugins::node_affinity::NodeAffinity;
+use crate::plugins::node_declared_features::NodeDeclaredFeatures;
 use crate::plugins::node_name::NodeName;
 use crate::plugins::node_ports::NodePorts;
 use crate::plugins::node_resources_balanced_allocation::NodeResourcesBalancedAllocation;
 use crate::plugins::node_resources_fit::NodeResourcesFit;
 use crate::plugins::node_unschedulable::NodeUnschedulable;
+use crate::plugins::node_volume_limits::NodeVolumeLimits;
 use crate::plugins::pod_topology_spread::PodTopologySpread;
 use crate::plugins::scheduling_gates::SchedulingGates;
 use crate::plugins::taint_toleration::TaintToleration;
-use crate::pod_class::PodClass;
+use crate::plugins::volume_binding::VolumeBinding;
+use crate::plugins::volume_restrictions::VolumeRestrictions;
+use crate::plugins::volume_zone::VolumeZone;
 
 /// The scheduler name of the default profile, and of pods that name none.
 pub const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
@@ -62,14 +66,20 @@ impl Default for ProfileConfig {
             NodeAffinity::NAME,
             NodePorts::NAME,
             NodeResourcesFit::NAME,
+            VolumeRestrictions::NAME,
+            NodeVolumeLimits::NAME,
+            VolumeBinding::NAME,
+            VolumeZone::NAME,
             PodTopologySpread::NAME,
             InterPodAffinity::NAME,
             DynamicResources::NAME,
+            NodeDeclaredFeatures::NAME,
         ];
         let score = [
             (TaintToleration::NAME, 3),
             (NodeAffinity::NAME, 2),
             (NodeResourcesFit::NAME, 1),
+            (VolumeBinding::NAME, 1),
             (PodTopologySpread::NAME, 2),
             (InterPodAffinity::NAME, 2),
             (DynamicResources::NAME, 2),
@@ -270,9 +280,11 @@ impl Profile {
     }
 
     /// The refusal by a PreFilter stage for all nodes alike.
-    pub fn pre_filter(&self, class: &PodClass) -> Option<Refusal> {
-        self.node_filters()
-            .find_map(|(_, plugin)| plugin.pre_filter(class).err())
+    pub fn pre_filter(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> Option<Refusal> {
+        self.filters.iter().find_map(|stage| match stage {
+            FilterStage::Node(plugin) => plugin.pre_filter(pod.class).err(),
+            FilterStage::Cluster(plugin) => plugin.pre_filter(pod, cluster).err(),
+        })
     }
 
     /// What is to be counted of other nodes for a pod; `None` if counts do not tell all, so
@@ -304,17 +316,6 @@ impl Profile {
             }
         }
         Some(plan)
-    }
-
-    /// Whether what runs on other nodes matters to where the pod can or should go.
-    pub fn depends_on_other_nodes(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool {
-        let scores = |(stage, _): &(ScoreStage, i64)| match stage {
-            ScoreStage::Node(_) => false,
-            ScoreStage::Cluster(plugin) => plugin.scores(pod, cluster),
-        };
-        self.cluster_filters()
-            .any(|plugin| plugin.filters(pod, cluster))
-            || self.scores.iter().any(scores)
     }
 
     /// The Filter plugin at a place in the order, which is one of [`Profile::node_filters`].
@@ -358,6 +359,11 @@ fn build(name: &str, config: &ProfileConfig, cluster: &mut Cluster) -> Result<St
                 args.ignore_preferred_terms_of_existing_pods,
             ))
         }
+        VolumeRestrictions::NAME => Stages::cluster_filter(VolumeRestrictions),
+        NodeVolumeLimits::NAME => Stages::cluster_filter(NodeVolumeLimits),
+        VolumeBinding::NAME => Stages::cluster(VolumeBinding),
+        VolumeZone::NAME => Stages::cluster_filter(VolumeZone::new(&mut cluster.symbols)),
+        NodeDeclaredFeatures::NAME => Stages::filter(NodeDeclaredFeatures),
         DynamicResources::NAME => Stages::filter_and_score(DynamicResources),
         NodeResourcesBalancedAllocation::NAME => Stages::score(
             NodeResourcesBalancedAllocation::new(&config.balanced_allocation_resources, cluster),

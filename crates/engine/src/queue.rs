@@ -11,10 +11,10 @@
 //! `plugins/queuesort/priority_sort.go`, Kubernetes 1.36. Unlike there, waiting pods are
 //! kept by class, since an event helps all pods of a class or none.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use crate::ids::{ClassId, PodId};
+use crate::plugins::priority_sort::PrioritySort;
 
 /// Time in nanoseconds since some fixed instant; the caller's clock.
 pub type TimeNanos = u64;
@@ -72,14 +72,11 @@ enum Place {
     Waiting,
 }
 
-/// Higher priority first, then the earlier, then the one added first.
-type ActiveKey = (i32, Reverse<TimeNanos>, Reverse<u64>);
-
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SchedulingQueue {
     backoff: Backoff,
-    active: BinaryHeap<(ActiveKey, PodId)>,
+    active: BinaryHeap<(PrioritySort, PodId)>,
     backing_off: BTreeSet<(TimeNanos, u64, PodId)>,
     waiting: BTreeMap<ClassId, BTreeMap<u64, PodId>>,
     next_sequence: u64,
@@ -134,7 +131,8 @@ impl SchedulingQueue {
 
     /// Takes the pod that is tried next. `state` gives the state of a pod.
     pub(crate) fn pop(&mut self, state: impl Fn(PodId) -> Option<QueueState>) -> Option<PodId> {
-        while let Some(((_, _, Reverse(sequence)), pod)) = self.active.pop() {
+        while let Some((key, pod)) = self.active.pop() {
+            let sequence = key.sequence();
             let current = state(pod);
             let is_current =
                 |state: &QueueState| state.place == Place::Active && state.sequence == sequence;
@@ -215,7 +213,7 @@ impl SchedulingQueue {
     /// Makes a pod active, keeping its timestamp.
     pub(crate) fn activate(&mut self, pod: PodId, priority: i32, state: &mut QueueState) {
         state.place = Place::Active;
-        let key = (priority, Reverse(state.timestamp), Reverse(state.sequence));
+        let key = PrioritySort::new(priority, state.timestamp, state.sequence);
         self.active.push((key, pod));
     }
 

@@ -223,9 +223,10 @@ impl Verdicts {
         self.plan.error.as_deref()
     }
 
-    /// How many rows are kept.
+    /// How many rows are kept; those with counters weigh more.
     pub(crate) fn slot_count(&self) -> usize {
-        self.slots.len()
+        let counters = self.cross.as_ref().map_or(0, CrossCounts::counter_count);
+        self.slots.len() * (1 + counters)
     }
 
     /// Looks again at what changed since the last call.

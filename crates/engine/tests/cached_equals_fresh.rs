@@ -46,7 +46,7 @@ fn expected(evaluation: &Evaluation, engine: &Engine) -> Expected {
         return scheduled(&[node], 1, 0);
     }
     match evaluation.feasible.as_slice() {
-        [] => {
+        [] if evaluation.error.is_none() => {
             let diagnosis = evaluation.diagnosis(cluster);
             Expected::Unschedulable(diagnosis.message(cluster), diagnosis.reasons(cluster))
         }

@@ -52,10 +52,7 @@ enum Output {
 
 pub(crate) fn main(arguments: &Bench) -> Result<ExitCode> {
     let Ok(full_evaluation) = Duration::try_from_secs_f64(arguments.full_seconds) else {
-        bail!(
-            "--full-seconds {}: expected a number of seconds from 0 on",
-            arguments.full_seconds
-        );
+        crate::refuse("--full-seconds: expected a number of seconds from 0 on");
     };
     let limits = Limits { full_evaluation };
     let mut measured = Vec::new();
@@ -63,7 +60,7 @@ pub(crate) fn main(arguments: &Bench) -> Result<ExitCode> {
         let file = read_from_disk(path).map_err(|error| anyhow::anyhow!("{error}"))?;
         file.warnings
             .iter()
-            .for_each(|warning| eprintln!("{warning}"));
+            .for_each(|warning| crate::tell(&warning.to_string()));
         for case in file.test_cases {
             if arguments
                 .only
@@ -94,7 +91,7 @@ pub(crate) fn main(arguments: &Bench) -> Result<ExitCode> {
                     continue;
                 }
                 if std::io::stderr().is_terminal() {
-                    eprintln!("{} ...", workload.name);
+                    crate::tell(&format!("{} ...", workload.name));
                 }
                 measured.push(measure(&workload, &limits).map_err(anyhow::Error::msg)?);
             }
@@ -124,13 +121,14 @@ fn report(arguments: &Bench, measured: &[Measured]) -> Result<()> {
         "WORKLOAD",
         "NODES",
         "PODS",
+        "PLACED",
         "DECISIONS/S",
         "P50",
         "P99",
         "MAX",
         "FULL EVALUATION/S",
         "RATIO",
-        "MEMORY",
+        "PEAK MEMORY",
     ]);
     for measured in measured {
         let latency = measured.latency_nanos;
@@ -138,6 +136,7 @@ fn report(arguments: &Bench, measured: &[Measured]) -> Result<()> {
             measured.workload.clone(),
             measured.nodes.to_string(),
             measured.decisions.to_string(),
+            measured.scheduled.to_string(),
             format!("{:.0}", measured.decisions_per_second),
             micros(latency.p50),
             micros(latency.p99),

@@ -6,9 +6,10 @@ mod progress;
 mod rehearse;
 mod table;
 
+use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// A Kubernetes scheduler that can be rehearsed: who lands where, who waits and why.
 #[derive(Parser)]
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
         if is_broken_pipe(&error) {
             return ExitCode::SUCCESS;
         }
-        eprintln!("error: {error:#}");
+        tell(&format!("error: {error:#}"));
         ExitCode::FAILURE
     })
 }
@@ -51,4 +52,38 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
         .any(|cause| kind_of(cause) == Some(std::io::ErrorKind::BrokenPipe))
+}
+
+/// Says something on standard error; that nobody hears it is no reason to stop.
+fn tell(message: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", printable(message));
+}
+
+/// Text for a terminal: characters that would steer it are written as escapes.
+fn printable(text: &str) -> String {
+    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
+    let mut printable = String::with_capacity(text.len());
+    for c in text.chars() {
+        if steers(c) {
+            printable.extend(c.escape_default());
+        } else {
+            printable.push(c);
+        }
+    }
+    printable
+}
+
+/// Leaves with exit code 2: the command line is wrong.
+fn refuse(message: impl std::fmt::Display) -> ! {
+    Arguments::command()
+        .error(clap::error::ErrorKind::ArgumentConflict, message)
+        .exit()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn terminals_are_not_steered() {
+        assert_eq!(super::printable("a\u{1b}[31mb\n"), "a\\u{1b}[31mb\n");
+    }
 }

@@ -9,13 +9,14 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use outrank_api::decode::{Ignored, Loaded, Object};
+use outrank_api::schema;
 use outrank_engine::EngineConfig;
 use outrank_rehearse::report::Report;
 use outrank_rehearse::trace::{Trace, TraceColumns, TraceOptions, read_trace};
 use outrank_rehearse::{RunOptions, Scenario, input, replay, run};
 use serde::Serialize;
 
-use crate::progress;
+use crate::{printable, progress, refuse, tell};
 
 /// Exit code when a condition of `--fail-on` holds.
 const FAILED_ON: u8 = 3;
@@ -71,11 +72,11 @@ pub(crate) struct Rehearse {
 
     /// Columns of the trace that are called otherwise, as KEY=COLUMN,...; keys are
     /// nodes.name, nodes.cpu_milli, pods.num_gpu and so on.
-    #[arg(long, value_name = "KEY=COLUMN,...", requires = "trace")]
+    #[arg(long, value_name = "KEY=COLUMN,...")]
     trace_columns: Option<TraceColumns>,
 
     /// Let the tasks of the trace come and go as they did, under a virtual clock.
-    #[arg(long, requires = "trace")]
+    #[arg(long)]
     replay: bool,
 
     /// A KubeSchedulerConfiguration file.
@@ -122,6 +123,7 @@ enum FailOn {
 }
 
 pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
+    check_arguments(arguments);
     let mut engine = match &arguments.config {
         Some(path) => read_config(path)?,
         None => EngineConfig::default(),
@@ -136,12 +138,6 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
         let trace = read_trace(nodes, pods, &options)?;
         return rehearse_trace(arguments, &engine, trace);
     }
-    if arguments.filename.is_empty() {
-        bail!("nothing to rehearse: give the cluster with -f FILE, or a trace with --trace");
-    }
-    if [&arguments.filename, &arguments.apply].map(|names| reads_stdin(names)) == [true, true] {
-        bail!("standard input (-) can be read only once");
-    }
     let cluster = read_objects(&arguments.filename)?;
     let changes = read_objects(&arguments.apply)?;
     let errors = cluster.errors + changes.errors;
@@ -151,13 +147,54 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
             count(errors, "error")
         );
     }
+    if cluster.objects.is_empty() {
+        bail!(
+            "{}: there are no Kubernetes objects in it",
+            arguments.filename.join(", ")
+        );
+    }
     let scenario = Scenario::new(cluster.objects, changes.objects).map_err(anyhow::Error::msg)?;
     for warning in &scenario.warnings {
-        eprintln!("warning: {warning}");
+        tell(&format!("warning: {warning}"));
     }
     let warnings = cluster.warnings + changes.warnings + scenario.warnings.len();
     let report = run_scenario(&scenario, engine)?;
     finish(arguments, report, warnings)
+}
+
+/// Leaves with exit code 2 if options do not go together.
+fn check_arguments(arguments: &Rehearse) {
+    let has_trace = !arguments.trace.is_empty();
+    if arguments.filename.is_empty() && !has_trace {
+        refuse("nothing to rehearse: give the cluster with -f FILE, or a trace with --trace");
+    }
+    let config = arguments.config.iter().map(|path| path.as_os_str());
+    let others = arguments.filename.iter().chain(&arguments.apply);
+    let names = others.map(std::ffi::OsStr::new).chain(config);
+    if names.filter(|name| *name == input::STDIN).count() > 1 {
+        refuse("standard input (-) can be read only once");
+    }
+    if arguments.replay && !has_trace {
+        refuse("--replay is for --trace only");
+    }
+    if arguments.trace_columns.is_some() && !has_trace {
+        refuse("--trace-columns is for --trace only");
+    }
+    if arguments.replay {
+        if matches!(arguments.output, Some(Output::Wide | Output::Name)) {
+            refuse("--replay can print -o json and -o yaml only");
+        }
+        if arguments.namespace.is_some() {
+            refuse("--replay has no -n");
+        }
+        if arguments
+            .fail_on
+            .iter()
+            .any(|condition| *condition != FailOn::Pending)
+        {
+            refuse("--replay has --fail-on pending only");
+        }
+    }
 }
 
 fn rehearse_trace(arguments: &Rehearse, engine: &EngineConfig, trace: Trace) -> Result<ExitCode> {
@@ -200,10 +237,6 @@ struct Objects {
     errors: usize,
 }
 
-fn reads_stdin(names: &[String]) -> bool {
-    names.iter().any(|name| name == input::STDIN)
-}
-
 /// Reads objects; what there is to say about them goes to standard error.
 fn read_objects(names: &[String]) -> Result<Objects> {
     let paths = names.iter().map(Path::new);
@@ -218,8 +251,9 @@ fn read_objects(names: &[String]) -> Result<Objects> {
         errors,
     } = outrank_api::decode::load(inputs);
     for warning in &warnings {
-        eprintln!("{warning}");
+        tell(&warning.to_string());
     }
+    let mut misspelt = 0;
     for ignored in &ignored {
         let Ignored {
             api_version,
@@ -228,16 +262,41 @@ fn read_objects(names: &[String]) -> Result<Objects> {
             origin,
             ..
         } = ignored;
-        eprintln!("{origin}: ignored: {} {kind} ({api_version})", number);
+        match misspelt_kind(ignored) {
+            Some(meant) => {
+                misspelt += 1;
+                tell(&format!(
+                    "{origin}: warning: there is no kind {kind:?} in {api_version}, left out; did \
+                     you mean {meant}?"
+                ));
+            }
+            None => tell(&format!(
+                "{origin}: ignored: {number} {kind} ({api_version})"
+            )),
+        }
     }
     for error in &errors {
-        eprintln!("{error}");
+        tell(&error.to_string());
     }
     Ok(Objects {
         objects: objects.into_iter().map(|loaded| loaded.object).collect(),
-        warnings: warnings.len(),
+        warnings: warnings.len() + misspelt,
         errors: errors.len(),
     })
+}
+
+/// The kind that was meant, if an ignored one looks misspelt.
+fn misspelt_kind(ignored: &Ignored) -> Option<String> {
+    let Ignored {
+        api_version, kind, ..
+    } = ignored;
+    if schema::is_known(api_version, kind) {
+        return None;
+    }
+    if let Some(version) = schema::version_of(api_version, kind) {
+        return Some(format!("apiVersion {version}"));
+    }
+    schema::nearest_kind(api_version, kind).map(|kind| format!("{kind:?}"))
 }
 
 fn read_config(path: &Path) -> Result<EngineConfig> {
@@ -269,6 +328,13 @@ fn finish(arguments: &Rehearse, mut report: Report, warnings: usize) -> Result<E
         FailOn::Warnings => warnings > 0,
     });
     if let Some(namespace) = &arguments.namespace {
+        let has_pods = report.placed.iter().any(|pod| pod.namespace == *namespace)
+            || report.pending.iter().any(|pod| pod.namespace == *namespace);
+        if !has_pods {
+            tell(&format!(
+                "warning: no pod of namespace {namespace:?} was placed or waits"
+            ));
+        }
         keep_namespace(&mut report, namespace);
     }
     match arguments.output {
@@ -311,7 +377,7 @@ fn print_structured(output: Option<Output>, report: &impl Serialize) -> Result<(
 
 fn write_out(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
+    out.write_all(printable(text).as_bytes())?;
     out.flush()?;
     Ok(())
 }

@@ -111,7 +111,7 @@ fn manifests_in(directory: &Path) -> Result<Vec<PathBuf>, InputError> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).map_err(|error| fail(Cause::Io(error)))? {
         let path = entry.map_err(|error| fail(Cause::Io(error)))?.path();
-        if is_manifest(&path) && !path.is_dir() {
+        if is_manifest(&path) && path.is_file() {
             files.push(path);
         }
     }

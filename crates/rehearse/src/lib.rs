@@ -40,6 +40,7 @@ pub mod replay;
 pub mod report;
 pub mod run;
 pub mod scenario;
+mod storage;
 pub mod trace;
 
 pub use replay::replay;

@@ -56,6 +56,8 @@ pub struct Summary {
     pub other_schedulers: usize,
     /// Pods that had ended (Succeeded or Failed).
     pub finished: usize,
+    /// Pods that are being deleted before they got a node; they are left alone.
+    pub terminating: usize,
 }
 
 impl Summary {
@@ -105,6 +107,9 @@ pub struct PendingPod {
     pub state: PendingState,
     /// kube-scheduler's message.
     pub message: String,
+    /// Whether a real cluster might evict pods of lower priority for it: its policy allows
+    /// that, there are such pods on nodes, and for some node it could help.
+    pub may_preempt: bool,
     /// Reasons, most nodes first.
     pub reasons: Vec<PodReason>,
 }

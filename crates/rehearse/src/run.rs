@@ -1,10 +1,13 @@
 //! Everything at once: all pods of a cluster are scheduled until nothing moves any more.
 
-use std::collections::{BTreeMap, HashMap};
+mod usage;
+
+use std::collections::HashMap;
 
 use outrank_api::taints::tolerates;
-use outrank_api::types::Pod;
+use outrank_api::types::{Node, Pod};
 use outrank_engine::diagnosis::Diagnosis;
+use outrank_engine::framework::Code;
 use outrank_engine::ids::{NodeId, PodId};
 use outrank_engine::plugins::node_affinity::NodeAffinity;
 use outrank_engine::plugins::node_ports::NodePorts;
@@ -12,10 +15,10 @@ use outrank_engine::plugins::node_resources_fit::NodeResourcesFit;
 use outrank_engine::{Engine, EngineConfig, Event, Outcome, PodState};
 
 use crate::report::{
-    KubeletRefusal, NodeReport, PendingPod, PendingState, PlacedPod, PodReason, Report,
-    ResourceUse, Summary,
+    KubeletRefusal, PendingPod, PendingState, PlacedPod, PodReason, Report, Summary,
 };
 use crate::scenario::{Scenario, owner_of};
+use usage::Usage;
 
 /// How a rehearsal runs.
 #[derive(Clone, Debug, Default)]
@@ -39,12 +42,14 @@ pub fn run(
         pods: HashMap::new(),
         report: Report::default(),
         scores: HashMap::new(),
+        lowest_bound_priority: None,
     };
-    run.load(scenario);
-    let before = run.resource_use();
-    let used_before = run.node_use();
+    run.load_nodes(scenario);
+    run.load_bound(scenario);
+    let before = Usage::of(run.engine.cluster());
+    run.load_changes(scenario);
     run.schedule(progress);
-    run.describe(scenario, &before, &used_before);
+    run.describe(scenario, &before);
     Ok(run.report)
 }
 
@@ -53,33 +58,59 @@ struct Run<'s> {
     /// The pods that the engine knows.
     pods: HashMap<PodId, &'s Pod>,
     scores: HashMap<PodId, (usize, i64)>,
+    /// The lowest priority of a pod on a node when everything is decided.
+    lowest_bound_priority: Option<i32>,
     report: Report,
 }
 
 impl<'s> Run<'s> {
-    fn load(&mut self, scenario: &'s Scenario) {
+    fn load_nodes(&mut self, scenario: &'s Scenario) {
         for event in &scenario.surroundings {
             self.engine.handle(event.clone(), 0);
         }
         for node in &scenario.nodes {
             self.engine.handle(Event::NodeChanged(node.clone()), 0);
         }
-        let live = scenario.pods.iter().filter(|pod| !pod.is_finished());
-        let (bound, pending): (Vec<&Pod>, Vec<&Pod>) =
-            live.partition(|pod| !pod.spec.node_name.is_empty());
+    }
+
+    /// Pods that are on their nodes before anything is changed or decided.
+    fn load_bound(&mut self, scenario: &'s Scenario) {
+        let bound = scenario.pods.iter().chain(&scenario.deleted);
+        let bound = bound.filter(|pod| !pod.is_finished() && !pod.spec.node_name.is_empty());
         // Those that run are there first; the others come to their node after them.
-        let (running, arriving): (Vec<&Pod>, Vec<&Pod>) = bound
-            .into_iter()
-            .partition(|pod| pod.status.phase == "Running");
-        running.into_iter().for_each(|pod| self.add(pod));
-        arriving.into_iter().for_each(|pod| {
-            self.check_as_kubelet(pod, scenario);
+        let (running, arriving): (Vec<&Pod>, Vec<&Pod>) =
+            bound.partition(|pod| pod.status.phase == "Running");
+        let nodes = scenario
+            .nodes
+            .iter()
+            .map(|node| (node.metadata.name.as_str(), node));
+        let nodes: HashMap<&str, &Node> = nodes.collect();
+        for pod in running {
+            if !nodes.contains_key(pod.spec.node_name.as_str()) {
+                self.kubelet_refuses(pod, "NodeNotFound", "there is no such node".into());
+            }
             self.add(pod);
-        });
-        let mut waiting: Vec<&Pod> = pending
-            .into_iter()
-            .filter(|pod| pod.metadata.deletion_timestamp.is_none())
-            .collect();
+        }
+        for pod in arriving {
+            self.check_as_kubelet(pod, &nodes);
+            self.add(pod);
+        }
+        self.report.summary.running = self.pods.len();
+    }
+
+    /// Pods that go, and pods that want a place.
+    fn load_changes(&mut self, scenario: &'s Scenario) {
+        for pod in &scenario.deleted {
+            let metadata = &pod.metadata;
+            let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
+            if let Some(id) = self.engine.pod(&namespace, &name) {
+                self.pods.remove(&id);
+            }
+            self.engine.handle(Event::PodGone { namespace, name }, 0);
+        }
+        let pods = scenario.pods.iter().filter(|pod| !pod.is_finished());
+        let pending = pods.filter(|pod| pod.spec.node_name.is_empty());
+        let mut waiting: Vec<&Pod> = pending.filter(|pod| !is_on_its_way_out(pod)).collect();
         // Pods that wait already have waited since their creation; new ones come last.
         waiting.sort_by_key(|pod| {
             let created = pod.metadata.creation_timestamp.as_deref();
@@ -97,7 +128,7 @@ impl<'s> Run<'s> {
 
     /// Lists a pod that was bound to its node by somebody else if the kubelet would refuse
     /// it there. It counts as placed all the same.
-    fn check_as_kubelet(&mut self, pod: &Pod, scenario: &Scenario) {
+    fn check_as_kubelet(&mut self, pod: &Pod, nodes: &HashMap<&str, &Node>) {
         let Some(node) = self.engine.cluster().node(&pod.spec.node_name) else {
             return self.kubelet_refuses(pod, "NodeNotFound", "there is no such node".into());
         };
@@ -111,10 +142,7 @@ impl<'s> Run<'s> {
             let message = texts.collect::<Vec<_>>().join(", ");
             return self.kubelet_refuses(pod, refusal.plugin, message);
         }
-        let object = scenario
-            .nodes
-            .iter()
-            .find(|node| node.metadata.name == pod.spec.node_name);
+        let object = nodes.get(pod.spec.node_name.as_str());
         let mut taints = object.iter().flat_map(|node| &node.spec.taints);
         let untolerated = taints.find(|taint| {
             taint.effect == "NoExecute"
@@ -160,25 +188,24 @@ impl<'s> Run<'s> {
         progress(total, total);
     }
 
-    fn describe(
-        &mut self,
-        scenario: &Scenario,
-        before: &[(String, ResourceUse)],
-        used_before: &HashMap<NodeId, Vec<(String, i64)>>,
-    ) {
+    fn describe(&mut self, scenario: &Scenario, before: &Usage) {
         let mut pods: Vec<PodId> = self.pods.keys().copied().collect();
         pods.sort_unstable();
+        let is_bound =
+            |id: &&PodId| matches!(self.engine.pod_state(**id), Some(PodState::Placed(_)));
+        let bound = pods.iter().filter(is_bound);
+        self.lowest_bound_priority = bound
+            .map(|id| self.pods[id].spec.priority.unwrap_or(0))
+            .min();
         let mut placed = Vec::new();
         for id in pods {
             match self.engine.pod_state(id).cloned() {
                 Some(PodState::Placed(node)) => {
                     if let Some(&(feasible_nodes, score)) = self.scores.get(&id) {
                         placed.push(self.placed_pod(id, node, feasible_nodes, score));
-                    } else {
-                        self.report.summary.running += 1;
                     }
                 }
-                Some(PodState::OnUnknownNode(_)) => self.report.summary.running += 1,
+                Some(PodState::OnUnknownNode(_)) => {}
                 Some(PodState::Ignored) => {
                     let pod = self.pods[&id].key();
                     let scheduler = self.pods[&id].spec.scheduler_name.clone();
@@ -197,9 +224,9 @@ impl<'s> Run<'s> {
         }
         self.report.placed = placed;
         self.report.refused = scenario.refused.clone();
-        self.report.deleted = scenario.deleted.clone();
-        self.report.resources = self.resources(before);
-        self.report.nodes = self.nodes(used_before);
+        self.report.deleted = scenario.deleted.iter().map(Pod::key).collect();
+        self.report.resources = before.totals(self.engine.cluster());
+        self.report.nodes = before.nodes(self.engine.cluster(), &self.report.placed);
         self.report.summary = self.summary(scenario);
     }
 
@@ -221,6 +248,11 @@ impl<'s> Run<'s> {
             refused: self.report.refused.len(),
             other_schedulers: self.report.other_schedulers.values().map(Vec::len).sum(),
             finished: scenario.pods.iter().filter(|pod| pod.is_finished()).count(),
+            terminating: scenario
+                .pods
+                .iter()
+                .filter(|pod| is_on_its_way_out(pod))
+                .count(),
         }
     }
 
@@ -270,8 +302,20 @@ impl<'s> Run<'s> {
             priority_class_name: pod.spec.priority_class_name.clone(),
             state,
             message,
+            may_preempt: self.may_preempt(pod, &reasons),
             reasons,
         }
+    }
+
+    fn may_preempt(&self, pod: &Pod, reasons: &[PodReason]) -> bool {
+        let priority = pod.spec.priority.unwrap_or(0);
+        pod.spec.preemption_policy.as_deref() != Some("Never")
+            && reasons
+                .iter()
+                .any(|reason| reason.code == Code::Unschedulable.name())
+            && self
+                .lowest_bound_priority
+                .is_some_and(|lowest| lowest < priority)
     }
 
     fn reasons(&self, diagnosis: &Diagnosis) -> Vec<PodReason> {
@@ -307,111 +351,9 @@ impl<'s> Run<'s> {
         });
         reasons
     }
+}
 
-    /// Allocatable and requested of each resource over all nodes.
-    fn resource_use(&self) -> Vec<(String, ResourceUse)> {
-        let cluster = self.engine.cluster();
-        let mut uses = Vec::new();
-        for resource in cluster.resources() {
-            let mut total = ResourceUse::default();
-            for node in cluster.nodes() {
-                let allocatable = cluster.allocatable(node, resource);
-                total.allocatable = total.allocatable.saturating_add(allocatable);
-                total.before = total
-                    .before
-                    .saturating_add(cluster.requested(node, resource));
-            }
-            uses.push((cluster.resource_name(resource).to_owned(), total));
-        }
-        let pods = ResourceUse {
-            allocatable: cluster.nodes().map(|node| cluster.allowed_pods(node)).sum(),
-            before: cluster
-                .nodes()
-                .map(|node| cluster.pods(node).len() as i64)
-                .sum(),
-            after: 0,
-        };
-        uses.push(("pods".to_owned(), pods));
-        uses
-    }
-
-    fn resources(&self, before: &[(String, ResourceUse)]) -> BTreeMap<String, ResourceUse> {
-        let after = self.resource_use();
-        let mut resources = BTreeMap::new();
-        for (name, after) in after {
-            let before = before.iter().find(|(other, _)| *other == name);
-            let before = before.map_or(0, |(_, before)| before.before);
-            if after.allocatable != 0 || after.before != 0 {
-                let used = ResourceUse {
-                    allocatable: after.allocatable,
-                    before,
-                    after: after.before,
-                };
-                resources.insert(name, used);
-            }
-        }
-        resources
-    }
-
-    fn node_use(&self) -> HashMap<NodeId, Vec<(String, i64)>> {
-        let cluster = self.engine.cluster();
-        let used = |node| {
-            let resources = cluster.resources();
-            let used = resources.map(|resource| {
-                (
-                    cluster.resource_name(resource).to_owned(),
-                    cluster.requested(node, resource),
-                )
-            });
-            let pods = ("pods".to_owned(), cluster.pods(node).len() as i64);
-            used.chain([pods]).collect()
-        };
-        cluster.nodes().map(|node| (node, used(node))).collect()
-    }
-
-    fn nodes(&self, before: &HashMap<NodeId, Vec<(String, i64)>>) -> Vec<NodeReport> {
-        let cluster = self.engine.cluster();
-        let mut placed: HashMap<&str, usize> = HashMap::new();
-        for pod in &self.report.placed {
-            *placed.entry(&pod.node).or_default() += 1;
-        }
-        let after = self.node_use();
-        let mut nodes = Vec::new();
-        for node in cluster.nodes() {
-            let mut resources = BTreeMap::new();
-            for (name, after) in &after[&node] {
-                let before = before.get(&node).and_then(|used| {
-                    used.iter()
-                        .find(|(other, _)| other == name)
-                        .map(|(_, before)| *before)
-                });
-                let allocatable = match cluster
-                    .resources()
-                    .find(|r| cluster.resource_name(*r) == name)
-                {
-                    Some(resource) => cluster.allocatable(node, resource),
-                    None => cluster.allowed_pods(node),
-                };
-                if allocatable != 0 || *after != 0 {
-                    let before = before.unwrap_or(0);
-                    resources.insert(
-                        name.clone(),
-                        ResourceUse {
-                            allocatable,
-                            before,
-                            after: *after,
-                        },
-                    );
-                }
-            }
-            let name = cluster.name(node).to_owned();
-            nodes.push(NodeReport {
-                placed: placed.get(name.as_str()).copied().unwrap_or(0),
-                name,
-                resources,
-            });
-        }
-        nodes.sort_by(|one, other| one.name.cmp(&other.name));
-        nodes
-    }
+/// Whether a pod is being deleted before it got a node: schedulers leave it alone.
+fn is_on_its_way_out(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some() && pod.spec.node_name.is_empty() && !pod.is_finished()
 }

@@ -2,6 +2,7 @@
 //! expanded into pods, pods defaulted and admitted.
 
 mod replica_sets;
+mod rollouts;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,6 +14,8 @@ use outrank_api::types::{Node, Pod, PodSpec, PriorityClass};
 use outrank_controllers::{Workload, reconcile};
 use outrank_engine::Event;
 
+use crate::storage;
+
 /// A cluster with everything that wants to run on it.
 #[derive(Clone, Debug, Default)]
 pub struct Scenario {
@@ -21,16 +24,15 @@ pub struct Scenario {
     /// Pods that were there, in the order of the input, and then those that their
     /// controllers create. All are defaulted and have their priority.
     pub pods: Vec<Pod>,
-    /// Labels of namespaces, services, and which pods workloads select: what affinity and
-    /// spreading read beside pods and nodes.
+    /// Labels of namespaces, services, which pods workloads select, and storage: what is
+    /// read beside pods and nodes.
     pub surroundings: Vec<Event>,
     /// What had to be assumed because the input does not say.
     pub warnings: Vec<String>,
     /// Pods that admission refused; they are not among `pods`.
     pub refused: Vec<RefusedPod>,
-    /// Pods (`namespace/name`) that their controllers delete, as too many; they are not
-    /// among `pods`.
-    pub deleted: Vec<String>,
+    /// Pods that their controllers delete, as too many; they are not among `pods`.
+    pub deleted: Vec<Pod>,
 }
 
 /// A pod that the API server would not have created.
@@ -52,9 +54,11 @@ impl Scenario {
     /// # Errors
     /// If a priority class could not be created, or workloads ask for too many pods.
     pub fn new(objects: Vec<Object>, changes: Vec<Object>) -> Result<Self, String> {
-        let mut objects = merge(objects, changes);
+        let mut warnings = Vec::new();
+        let mut objects = merge(objects, changes, &mut warnings);
+        name_pods(&mut objects);
         let missing = replica_sets::missing(&objects);
-        let warnings = missing.iter().map(replica_sets::warning).collect();
+        warnings.extend(missing.iter().map(replica_sets::warning));
         objects.extend(
             missing
                 .into_iter()
@@ -81,8 +85,17 @@ impl Scenario {
             }
         }
         let reconciled = reconcile(&workloads, &pods, &nodes).map_err(|error| error.to_string())?;
-        let deleted: HashSet<&String> = reconciled.delete.iter().collect();
-        pods.retain(|pod| !deleted.contains(&pod.key()));
+        let surplus: HashSet<&String> = reconciled.delete.iter().collect();
+        let (deleted, pods): (Vec<Pod>, Vec<Pod>) = pods
+            .into_iter()
+            .partition(|pod| surplus.contains(&pod.key()));
+        warnings.extend(rollouts::warnings(
+            &objects,
+            &pods,
+            &deleted,
+            &reconciled.create,
+        ));
+        warnings.extend(nodes.iter().filter_map(without_resources));
         for replica_set in reconciled.replica_sets {
             surroundings.extend(Event::of_owner(&Object::ReplicaSet(Box::new(replica_set))));
         }
@@ -90,10 +103,12 @@ impl Scenario {
             nodes,
             surroundings,
             warnings,
-            deleted: reconciled.delete,
+            deleted,
             ..Self::default()
         };
         scenario.admit(pods, reconciled.create, &classes)?;
+        let storage = storage::events(&objects, &scenario.pods);
+        scenario.surroundings.extend(storage);
         Ok(scenario)
     }
 
@@ -193,25 +208,57 @@ impl Admission {
     }
 }
 
-fn merge(objects: Vec<Object>, changes: Vec<Object>) -> Vec<Object> {
-    let mut places: HashMap<(ObjectKind, String, String), usize> = HashMap::new();
+/// Names pods that leave that to the API server (`generateName`), by their number.
+fn name_pods(objects: &mut [Object]) {
+    let pods = objects
+        .iter_mut()
+        .filter(|object| object.kind() == ObjectKind::Pod);
+    for (number, object) in pods.enumerate() {
+        let metadata = object.metadata_mut();
+        if metadata.name.is_empty() {
+            metadata.name = format!("{}{number:05}", metadata.generate_name);
+        }
+    }
+}
+
+/// What to say of a node where nothing fits.
+fn without_resources(node: &Node) -> Option<String> {
+    node.status.allocatable.is_empty().then(|| {
+        let name = &node.metadata.name;
+        format!("node {name} has no allocatable resources: nothing can be placed there")
+    })
+}
+
+/// Puts changes on top of objects. Of objects that come twice on one side, the later one
+/// counts, with a warning.
+fn merge(objects: Vec<Object>, changes: Vec<Object>, warnings: &mut Vec<String>) -> Vec<Object> {
+    let mut places: HashMap<(ObjectKind, String, String), (usize, bool)> = HashMap::new();
     let mut merged: Vec<Object> = Vec::new();
-    for object in objects.into_iter().chain(changes) {
+    let objects = objects.into_iter().map(|object| (false, object));
+    let changes = changes.into_iter().map(|object| (true, object));
+    for (is_change, object) in objects.chain(changes) {
         let metadata = object.metadata();
         // Objects that get their name from the server never replace one another.
         if metadata.name.is_empty() {
             merged.push(object);
             continue;
         }
-        let key = (
-            object.kind(),
-            metadata.namespace.clone(),
-            metadata.name.clone(),
-        );
-        match places.get(&key) {
-            Some(&place) => merged[place] = object,
+        let (kind, namespace, name) = (object.kind(), &metadata.namespace, &metadata.name);
+        match places.get_mut(&(kind, namespace.clone(), name.clone())) {
+            Some((place, was_change)) => {
+                if *was_change == is_change {
+                    let slash = if namespace.is_empty() { "" } else { "/" };
+                    warnings.push(format!(
+                        "{} {namespace}{slash}{name} comes twice; the later one counts",
+                        kind.name()
+                    ));
+                }
+                *was_change = is_change;
+                merged[*place] = object;
+            }
             None => {
-                places.insert(key, merged.len());
+                let key = (kind, namespace.clone(), name.clone());
+                places.insert(key, (merged.len(), is_change));
                 merged.push(object);
             }
         }

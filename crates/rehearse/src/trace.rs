@@ -578,7 +578,7 @@ const AMOUNT: RangeInclusive<i64> = 0..=1_000_000_000_000;
 const MIB: RangeInclusive<i64> = 0..=(i64::MAX >> 20);
 
 /// Times: more than thirty thousand years.
-const SECONDS: RangeInclusive<i64> = 0..=1_000_000_000_000;
+const SECONDS: RangeInclusive<i64> = 0..=1_000_000_000;
 
 /// Calls `row` for every row that has as many fields as the header.
 fn each_row<R: Read, const N: usize>(

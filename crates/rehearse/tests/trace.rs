@@ -283,7 +283,7 @@ fn every_problem_is_told_with_file_line_and_column() {
         "pods.csv:10:5: gpu_milli \"0.5\" will not do: write thousandths of a GPU, a whole number \
          from 0 to 1000000000000",
         "pods.csv:10:9: creation_time \"1e3\" will not do: write seconds, a whole number from 0 to \
-         1000000000000",
+         1000000000",
     ];
     assert_eq!(told, expected.join("\n"));
 }

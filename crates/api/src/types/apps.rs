@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::core::PodSpec;
 use super::meta::{LabelSelector, ObjectMeta, StringMap, null_default};
+use super::storage::PersistentVolumeClaimSpec;
 
 /// From what a controller makes pods.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -115,12 +116,15 @@ pub struct StatefulSetSpec {
     pub volume_claim_templates: Vec<VolumeClaimTemplate>,
 }
 
-/// One of a StatefulSet's `volumeClaimTemplates`: only its name matters to the pods.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// A claim as controllers make it: one of a StatefulSet's `volumeClaimTemplates`, or that of
+/// an ephemeral volume of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VolumeClaimTemplate {
     /// Metadata.
     pub metadata: ObjectMeta,
+    /// Spec.
+    pub spec: PersistentVolumeClaimSpec,
 }
 
 /// `ordinals` of a StatefulSet.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::apps::VolumeClaimTemplate;
 use super::meta::{LabelSelector, ObjectMeta, StringMap, null_default};
 use crate::quantity::Quantity;
 
@@ -108,6 +109,9 @@ pub struct PodSpec {
     /// Whether the pod uses the node's network; its ports are then host ports.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub host_network: bool,
+    /// Whether the pod uses the node's users; if not it has a user namespace of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_users: Option<bool>,
     /// `Always`, `OnFailure` or `Never`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub restart_policy: String,
@@ -178,6 +182,20 @@ pub struct Container {
     /// `Always` on an init container makes it a sidecar.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart_policy: Option<String>,
+    /// What happens when the container exits, by exit code.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub restart_policy_rules: Vec<ContainerRestartRule>,
+}
+
+/// One of a container's `restartPolicyRules`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContainerRestartRule {
+    /// `Restart` or `RestartAllContainers`.
+    pub action: String,
 }
 
 impl Container {
@@ -188,7 +206,7 @@ impl Container {
 }
 
 /// Requests and limits.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ResourceRequirements {
     /// What is reserved on the node.
@@ -230,7 +248,7 @@ fn is_zero(value: &i32) -> bool {
 }
 
 /// A volume: the sources that scheduling looks at.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Volume {
     /// Name, unique in the pod.
@@ -241,6 +259,117 @@ pub struct Volume {
     /// A claim to a persistent volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent_volume_claim: Option<PersistentVolumeClaimVolumeSource>,
+    /// A claim that is made for the pod and goes with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ephemeral: Option<EphemeralVolumeSource>,
+    /// An EBS disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aws_elastic_block_store: Option<AwsElasticBlockStoreVolumeSource>,
+    /// An Azure disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub azure_disk: Option<AzureDiskVolumeSource>,
+    /// An OpenStack disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cinder: Option<CinderVolumeSource>,
+    /// A GCE disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gce_persistent_disk: Option<GcePersistentDiskVolumeSource>,
+    /// An iSCSI disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iscsi: Option<IscsiVolumeSource>,
+    /// A Portworx volume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub portworx_volume: Option<PortworxVolumeSource>,
+    /// A Ceph block device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rbd: Option<RbdVolumeSource>,
+}
+
+/// `ephemeral` of a volume. The claim is called after the pod and the volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EphemeralVolumeSource {
+    /// The claim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume_claim_template: Option<Box<VolumeClaimTemplate>>,
+}
+
+/// `awsElasticBlockStore` of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AwsElasticBlockStoreVolumeSource {
+    /// Identifier: `vol-...`, or `aws://ZONE/vol-...`.
+    #[serde(rename = "volumeID")]
+    pub volume_id: String,
+}
+
+/// `azureDisk` of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AzureDiskVolumeSource {
+    /// Where the disk is.
+    #[serde(rename = "diskURI")]
+    pub disk_uri: String,
+    /// `Shared`, `Dedicated` or `Managed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+}
+
+/// `cinder` of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CinderVolumeSource {
+    /// Identifier.
+    #[serde(rename = "volumeID")]
+    pub volume_id: String,
+}
+
+/// `gcePersistentDisk` of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GcePersistentDiskVolumeSource {
+    /// Name of the disk.
+    pub pd_name: String,
+    /// Whether it is mounted read-only.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
+}
+
+/// `iscsi` of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct IscsiVolumeSource {
+    /// Qualified name of the target.
+    pub iqn: String,
+    /// Whether it is mounted read-only.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
+}
+
+/// `portworxVolume` of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PortworxVolumeSource {
+    /// Identifier.
+    #[serde(rename = "volumeID")]
+    pub volume_id: String,
+}
+
+/// `rbd` of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RbdVolumeSource {
+    /// Addresses of the Ceph monitors.
+    #[serde(deserialize_with = "null_default")]
+    pub monitors: Vec<String>,
+    /// Pool; empty is `rbd`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub pool: String,
+    /// Name of the image.
+    pub image: String,
+    /// Whether it is mounted read-only.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
 }
 
 /// `image` of a volume.

@@ -13,9 +13,11 @@ mod core;
 mod meta;
 mod scheduling;
 mod service;
+mod storage;
 
 pub use apps::*;
 pub use core::*;
 pub use meta::*;
 pub use scheduling::*;
 pub use service::*;
+pub use storage::*;

@@ -108,7 +108,7 @@ pub(super) fn reconcile<'a>(
             sets.extend(mine.iter().map(|it| (*it, wanted(it))));
         }
         Carrier::New => {
-            new = new_replica_set(deployment);
+            new = new_replica_set(deployment, &owner);
             maker.create_replica_set(&new);
             sets.extend(mine.iter().map(|it| (*it, 0)));
             sets.push((&new, count(deployment.spec.replicas)));
@@ -175,12 +175,13 @@ fn is_same(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
 }
 
 /// The ReplicaSet that the Deployment controller would make for the template.
-fn new_replica_set(deployment: &Deployment) -> ReplicaSet {
+fn new_replica_set(deployment: &Deployment, owner: &Owner<'_>) -> ReplicaSet {
     let hash = template_hash(&deployment.spec.template);
     let base = shortened(&deployment.metadata.name, NAME_BYTES_MAX - 1 - hash.len());
     let mut replica_set = ReplicaSet::default();
     replica_set.metadata.name = format!("{base}-{hash}");
     replica_set.metadata.namespace = deployment.metadata.namespace.clone();
+    replica_set.metadata.owner_references = vec![owner.reference()];
     let spec = &mut replica_set.spec;
     spec.template = deployment.spec.template.clone();
     let mut selector = deployment

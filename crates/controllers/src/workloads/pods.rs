@@ -213,7 +213,7 @@ impl<'a> Owner<'a> {
             && (!self.uid_is_given || reference.uid.is_empty() || reference.uid == self.uid)
     }
 
-    fn reference(&self) -> OwnerReference {
+    pub(super) fn reference(&self) -> OwnerReference {
         OwnerReference {
             api_version: self.api_version.to_owned(),
             kind: self.kind.to_owned(),

@@ -12,7 +12,6 @@
 
 use std::borrow::Cow;
 
-use outrank_api::taints::tolerates;
 use rustc_hash::FxHashMap;
 
 use crate::cluster::{Cluster, PodInfo};
@@ -22,6 +21,7 @@ use crate::framework::{
     NodeScore, Plugin, Reason, Refusal,
 };
 use crate::ids::{NodeId, Symbol, Symbols};
+use crate::plugins::taint_toleration::TaintToleration;
 use crate::pod_match::{LabelMatch, SpreadConstraint};
 
 /// See the module.
@@ -198,11 +198,7 @@ impl<'c> Census<'c> {
         if constraint.honors_affinity && !class.required_nodes.matches(self.cluster, node) {
             return false;
         }
-        let repels = |taint: &&outrank_api::types::Taint| {
-            matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
-                && !class.tolerations.iter().any(|t| tolerates(t, taint, false))
-        };
-        !(constraint.honors_taints && self.cluster.taints(node).iter().any(|t| repels(&t)))
+        !(constraint.honors_taints && TaintToleration::repels(class, self.cluster, node))
     }
 
     /// For each constraint, how many pods of the node it counts.

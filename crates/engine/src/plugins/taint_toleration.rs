@@ -20,6 +20,14 @@ pub struct TaintToleration;
 impl TaintToleration {
     /// Name in configurations.
     pub const NAME: &'static str = "TaintToleration";
+
+    /// Whether the node has a `NoSchedule` or `NoExecute` taint that is not tolerated.
+    pub(crate) fn repels(class: &PodClass, cluster: &Cluster, node: NodeId) -> bool {
+        cluster.taints(node).iter().any(|taint| {
+            matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
+                && !class.tolerations.iter().any(|t| tolerates(t, taint, false))
+        })
+    }
 }
 
 impl Plugin for TaintToleration {
@@ -39,11 +47,7 @@ impl FilterPlugin for TaintToleration {
         cluster: &Cluster,
         node: NodeId,
     ) -> Result<(), Refusal> {
-        let repelled = cluster.taints(node).iter().any(|taint| {
-            matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
-                && !class.tolerations.iter().any(|t| tolerates(t, taint, false))
-        });
-        if !repelled {
+        if !Self::repels(class, cluster, node) {
             return Ok(());
         }
         let code = Code::UnschedulableAndUnresolvable;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
+use outrank_api::decode::{Object, ObjectKind, decode_value};
 use outrank_api::types::{Node, NodeAffinity, Pod};
 use outrank_engine::ids::PodId;
 use outrank_engine::profile::{
@@ -271,6 +272,86 @@ fn relations() -> impl Strategy<Value = Value> {
     ]
 }
 
+/// Claims and disks, mostly none.
+fn volumes() -> impl Strategy<Value = Value> {
+    let claims = subsequence(CLAIM_NAMES.to_vec(), 1..=2).prop_map(|names| {
+        let claims = names
+            .iter()
+            .map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+        claims.collect::<Value>()
+    });
+    let disk = (prop::sample::select(vec!["d0", "d1"]), prop::bool::ANY).prop_map(
+        |(disk, read_only)| {
+            json!([{"name": "d", "gcePersistentDisk": {"pdName": disk, "readOnly": read_only}}])
+        },
+    );
+    prop_oneof![8 => Just(json!([])), 2 => claims, 1 => disk]
+}
+
+const CLAIM_NAMES: [&str; 3] = ["c0", "c1", "c2"];
+
+/// Storage classes that are there from the start.
+fn storage_classes() -> impl Iterator<Item = Object> {
+    let classes = [
+        ("found", "kubernetes.io/no-provisioner"),
+        ("made", "csi.example.com"),
+    ];
+    classes.into_iter().map(|(name, provisioner)| {
+        object(
+            json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+            "metadata": {"name": name}, "provisioner": provisioner,
+            "volumeBindingMode": "WaitForFirstConsumer"}),
+        )
+    })
+}
+
+/// Storage that is new or changes: claims that wait, are bound, or are for one pod only;
+/// volumes; limits of a driver.
+fn storage() -> impl Strategy<Value = Object> {
+    let claim = (
+        prop::sample::select(CLAIM_NAMES.to_vec()),
+        prop::sample::select(vec!["found", "made"]),
+        prop::option::of(prop::sample::select(vec!["v0", "v1"])),
+        prop::sample::select(vec!["ReadWriteOnce", "ReadWriteOncePod"]),
+    )
+        .prop_map(|(name, class, volume, mode)| {
+            let mut claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                "metadata": {"namespace": "default", "name": name, "annotations": {}},
+                "spec": {"accessModes": [mode], "storageClassName": class,
+                    "resources": {"requests": {"storage": "1Gi"}}}});
+            if let Some(volume) = volume {
+                claim["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"] = "yes".into();
+                claim["spec"]["volumeName"] = volume.into();
+            }
+            claim
+        });
+    let volume = (
+        prop::sample::select(vec!["v0", "v1", "v2"]),
+        1..4u32,
+        0..3u8,
+    )
+        .prop_map(|(name, size, zone)| {
+            json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
+                "spec": {"capacity": {"storage": format!("{size}Gi")},
+                    "accessModes": ["ReadWriteOnce", "ReadWriteOncePod"],
+                    "storageClassName": "found",
+                    "csi": {"driver": "csi.example.com", "volumeHandle": name},
+                    "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                        {"key": "zone", "operator": "In", "values": [format!("z{zone}")]}]}]}}},
+                "status": {"phase": "Available"}})
+        });
+    let limits = (prop::sample::select(NODE_NAMES.to_vec()), 0..3).prop_map(|(node, count)| {
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": node},
+            "spec": {"drivers": [{"name": "csi.example.com", "nodeID": node,
+                "allocatable": {"count": count}}]}})
+    });
+    prop_oneof![3 => claim, 2 => volume, 1 => limits].prop_map(object)
+}
+
+fn object(value: Value) -> Object {
+    decode_value(value).expect("an object")
+}
+
 pub(crate) fn template() -> impl Strategy<Value = Template> {
     let selector = prop::option::weighted(0.2, prop::sample::select(vec!["ssd", "hdd"]));
     let gated = prop::bool::weighted(0.08);
@@ -280,17 +361,18 @@ pub(crate) fn template() -> impl Strategy<Value = Template> {
         (selector, prop::option::weighted(0.5, node_affinity())),
         (prop::collection::vec(toleration(), 0..=2), container()),
         (0..4, gated, scheduler, nominated),
-        (prop::sample::select(vec!["a", "b"]), relations()),
+        (prop::sample::select(vec!["a", "b"]), relations(), volumes()),
     )
         .prop_map(
             |((selector, affinity), (tolerations, container), rest, others)| {
                 let (priority, gated, scheduler, nominated) = rest;
-                let (app, relations) = others;
+                let (app, relations, volumes) = others;
                 let mut spec = json!({
                     "schedulerName": scheduler,
                     "priority": priority * 10,
                     "tolerations": tolerations,
                     "containers": [container],
+                    "volumes": volumes,
                 });
                 if let Some(disk) = selector {
                     spec["nodeSelector"] = json!({"disk": disk});
@@ -440,6 +522,8 @@ pub(crate) enum Step {
     AddBoundPod(Index, &'static str),
     /// To be placed, though it names a node.
     AddPodForNode(Index, &'static str),
+    SetStorage(Box<Object>),
+    RemoveClaim(&'static str),
     PassTime(u64),
     /// A pod comes and goes that many times on a node.
     Churn {
@@ -455,6 +539,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (node(), node_shape()).prop_map(|(name, shape)| Step::SetNode(name, shape)),
         3 => any::<Index>().prop_map(Step::RemoveNode),
+        4 => storage().prop_map(|object| Step::SetStorage(Box::new(object))),
+        1 => prop::sample::select(CLAIM_NAMES.to_vec()).prop_map(Step::RemoveClaim),
         8 => any::<Index>().prop_map(Step::AddPod),
         2 => any::<(Index, Index)>().prop_map(|(pod, template)| Step::ChangePod(pod, template)),
         4 => any::<Index>().prop_map(Step::RemovePod),
@@ -536,8 +622,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(history: &History) -> Self {
+        let mut engine = Engine::new(&history.config).expect("a valid profile");
+        storage_classes().for_each(|class| engine.handle(Event::StorageChanged(class), 0));
         Self {
-            engine: Engine::new(&history.config).expect("a valid profile"),
+            engine,
             now: 0,
             nodes: BTreeMap::new(),
             pods: BTreeMap::new(),
@@ -600,6 +688,18 @@ impl World {
                 let pod = bound(self.new_pod(*template), node);
                 self.pods.insert(pod.metadata.name.clone(), pod.clone());
                 self.engine.handle(Event::PodPending(pod), self.now);
+            }
+            Step::SetStorage(object) => {
+                let event = Event::StorageChanged((**object).clone());
+                self.engine.handle(event, self.now);
+            }
+            Step::RemoveClaim(name) => {
+                let event = Event::StorageGone {
+                    kind: ObjectKind::PersistentVolumeClaim,
+                    namespace: "default".into(),
+                    name: (*name).into(),
+                };
+                self.engine.handle(event, self.now);
             }
             Step::PassTime(nanos) => self.now += nanos,
             Step::Churn { node, times } => self.churn(node, *times),

@@ -1,5 +1,6 @@
 //! The report for people.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -135,7 +136,7 @@ pub(super) fn replay(report: &ReplayReport) -> String {
     if !report.reasons.is_empty() {
         let _ = writeln!(out, "\nWAITING AT THE END");
         let mut reasons: Vec<(&String, &usize)> = report.reasons.iter().collect();
-        reasons.sort_by_key(|(message, pods)| (std::cmp::Reverse(**pods), (*message).clone()));
+        reasons.sort_by_key(|(message, pods)| (Reverse(**pods), (*message).clone()));
         for (message, pods) in reasons {
             let _ = writeln!(out, "  {}: {message}", count(*pods, "pod"));
         }
@@ -166,6 +167,7 @@ fn totals(report: &Report, out: &mut String) {
         (summary.refused, "refused by admission"),
         (summary.other_schedulers, "left to other schedulers"),
         (summary.finished, "finished"),
+        (summary.terminating, "being deleted before they got a node"),
         (report.deleted.len(), "deleted by their controllers"),
     ];
     for (pods, what) in others {
@@ -218,11 +220,11 @@ fn nodes(report: &Report, out: &mut String) {
     for node in with_pods {
         let share = |name: &str| {
             let used = node.resources.get(name).copied().unwrap_or_default();
-            format!(
-                "{}/{}",
-                amount(name, used.after),
-                amount(name, used.allocatable)
-            )
+            if (used.after, used.allocatable) == (0, 0) {
+                return "-".to_owned();
+            }
+            let (after, allocatable) = (amount(name, used.after), amount(name, used.allocatable));
+            format!("{after}/{allocatable}")
         };
         let mut row = vec![node.name.clone(), node.placed.to_string(), share("pods")];
         row.extend(names.iter().map(|name| share(name)));
@@ -250,21 +252,44 @@ fn pending(report: &Report, out: &mut String) {
         groups.entry((state, &pod.message)).or_default().push(pod);
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|(_, pods)| std::cmp::Reverse(pods.len()));
+    // Who matters most comes first.
+    let highest = |pods: &[&PendingPod]| pods.iter().map(|pod| pod.priority).max();
+    groups.sort_by_key(|(_, pods)| Reverse((highest(pods), pods.len())));
     if !groups.is_empty() {
         let _ = writeln!(out, "\nWAITING");
     }
     for ((state, message), pods) in groups {
-        let _ = writeln!(out, "  {}: {state}{message}", count(pods.len(), "pod"));
+        let priorities = pods.iter().map(|pod| pod.priority);
+        let priority = match (priorities.clone().min(), priorities.max()) {
+            (Some(lowest), Some(highest)) if lowest < highest => format!("{lowest} to {highest}"),
+            (_, highest) => highest.unwrap_or(0).to_string(),
+        };
+        let number = count(pods.len(), "pod");
+        let _ = writeln!(out, "  {number} of priority {priority}: {state}{message}");
         let names: Vec<String> = pods
             .iter()
             .map(|pod| format!("{}/{}", pod.namespace, pod.name))
             .collect();
         let _ = writeln!(out, "    {}", some(&names));
     }
+    let preemptors = report.pending.iter().filter(|pod| pod.may_preempt).count();
+    if preemptors > 0 {
+        let _ = writeln!(
+            out,
+            "  Note: {} of them may evict pods of lower priority in a real cluster; preemption \
+             is not rehearsed yet",
+            preemptors
+        );
+    }
 }
 
 fn rest(report: &Report, out: &mut String) {
+    if !report.deleted.is_empty() {
+        let _ = writeln!(out, "\nDELETED BY THEIR CONTROLLERS");
+        for pod in &report.deleted {
+            let _ = writeln!(out, "  {pod}");
+        }
+    }
     if !report.refused.is_empty() {
         let _ = writeln!(out, "\nREFUSED BY ADMISSION");
         let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

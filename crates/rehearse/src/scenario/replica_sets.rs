@@ -193,7 +193,8 @@ spec: {{nodeName: n1, containers: [{{name: c, image: i}}]}}
             pod("web-new", "new", "2026-02-01T00:00:00Z")
         );
         let scenario = crate::Scenario::new(objects(&text), Vec::new()).unwrap();
-        assert_eq!(scenario.deleted, ["default/web-old"]);
+        let deleted: Vec<String> = scenario.deleted.iter().map(Pod::key).collect();
+        assert_eq!(deleted, ["default/web-old"]);
         assert_eq!(scenario.pods.len(), 2, "one is there, one is created");
     }
 }

@@ -1,0 +1,216 @@
+//! VolumeRestrictions: disks that pods of one node cannot share, and claims that only one
+//! pod may use.
+//!
+//! Disks that a pod names itself conflict if another pod of the node has the same: GCE and
+//! iSCSI disks and Ceph block devices unless both only read them, EBS disks always. A claim
+//! with access mode `ReadWriteOncePod` that a pod uses refuses every node.
+//! Source: `plugins/volumerestrictions/volume_restrictions.go`, Kubernetes 1.36.
+
+use crate::cluster::{Cluster, PodInfo};
+use crate::framework::{
+    ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, Reason, Refusal,
+};
+use crate::ids::NodeId;
+use crate::plugins::volume_binding::claim_not_found;
+use crate::storage::{Disk, PodVolumes};
+
+/// See the module.
+pub struct VolumeRestrictions;
+
+impl VolumeRestrictions {
+    /// Name in configurations.
+    pub const NAME: &'static str = "VolumeRestrictions";
+}
+
+impl Plugin for VolumeRestrictions {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+}
+
+struct Filter<'c> {
+    cluster: &'c Cluster,
+    volumes: &'c PodVolumes,
+    /// Whether another pod uses a claim that only one may use.
+    is_claim_taken: bool,
+}
+
+fn is_claim_taken(volumes: &PodVolumes, cluster: &Cluster) -> bool {
+    volumes.claims().any(|key| {
+        let claim = cluster.storage.claim(key);
+        claim.is_some_and(|claim| claim.is_for_one_pod) && cluster.storage.is_used(key)
+    })
+}
+
+impl ClusterFilterPlugin for VolumeRestrictions {
+    fn pre_filter(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> Result<(), Refusal> {
+        if pod.info.volumes == 0 {
+            return Ok(());
+        }
+        let volumes = cluster.storage.pod_volumes(pod.info.volumes);
+        let missing = volumes
+            .claims()
+            .find(|key| cluster.storage.claim(*key).is_none());
+        match missing {
+            Some((_, name)) => Err(claim_not_found(Self::NAME, name, cluster)),
+            None => Ok(()),
+        }
+    }
+
+    fn prepare_filter<'c>(
+        &'c self,
+        pod: &IncomingPod<'c>,
+        cluster: &'c Cluster,
+    ) -> Option<Box<dyn NodeFilter + 'c>> {
+        if !self.filters(pod, cluster) {
+            return None;
+        }
+        let volumes = cluster.storage.pod_volumes(pod.info.volumes);
+        Some(Box::new(Filter {
+            cluster,
+            volumes,
+            is_claim_taken: is_claim_taken(volumes, cluster),
+        }))
+    }
+
+    fn filters(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool {
+        if pod.info.volumes == 0 {
+            return false;
+        }
+        let volumes = cluster.storage.pod_volumes(pod.info.volumes);
+        volumes.disks().next().is_some() || is_claim_taken(volumes, cluster)
+    }
+
+    fn may_help(
+        &self,
+        pod: &IncomingPod<'_>,
+        other: PodInfo,
+        came: bool,
+        cluster: &Cluster,
+    ) -> bool {
+        if came || pod.info.volumes == 0 || other.volumes == 0 {
+            return false;
+        }
+        let own = cluster.storage.pod_volumes(pod.info.volumes);
+        let others = cluster.storage.pod_volumes(other.volumes);
+        let shares_claim = || {
+            own.claims()
+                .any(|own| others.claims().any(|other| own == other))
+        };
+        own.disks().any(|disk| conflicts(disk, others)) || shares_claim()
+    }
+}
+
+fn conflicts(disk: &Disk, others: &PodVolumes) -> bool {
+    others.disks().any(|other| disk.conflicts(other))
+}
+
+impl NodeFilter for Filter<'_> {
+    fn filter_node(&self, node: NodeId) -> Result<(), Refusal> {
+        let has_conflict = |disk: &Disk| {
+            let mut pods = self.cluster.pods(node).iter();
+            pods.any(|pod| {
+                let number = self.cluster.pod_info(*pod).volumes;
+                number != 0 && conflicts(disk, self.cluster.storage.pod_volumes(number))
+            })
+        };
+        let reason = if self.volumes.disks().any(has_conflict) {
+            Reason::DiskConflict
+        } else if self.is_claim_taken {
+            Reason::ReadWriteOncePodConflict
+        } else {
+            return Ok(());
+        };
+        Err(Refusal::new(
+            VolumeRestrictions::NAME,
+            Code::Unschedulable,
+            reason,
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::Event;
+    use crate::storage::testing::{
+        bound_claim, decide, engine, node, pod, pod_with_claims, refusals, tell,
+    };
+
+    fn disk(source: &str, value: Value) -> Value {
+        json!([{"name": "disk", source: value}])
+    }
+
+    #[test]
+    fn disks_conflict_unless_both_pods_only_read_them() {
+        let gce = |read_only| {
+            disk(
+                "gcePersistentDisk",
+                json!({"pdName": "d", "readOnly": read_only}),
+            )
+        };
+        let iscsi = |iqn| disk("iscsi", json!({"iqn": iqn, "readOnly": false}));
+        let rbd =
+            |monitor, image| disk("rbd", json!({"monitors": ["m1", monitor], "image": image}));
+        let ebs = || disk("awsElasticBlockStore", json!({"volumeID": "vol-1"}));
+        for (there, incoming, conflicts) in [
+            (gce(true), gce(true), false),
+            (gce(true), gce(false), true),
+            (gce(false), gce(false), true),
+            (iscsi("one"), iscsi("two"), false),
+            (iscsi("one"), iscsi("one"), true),
+            (rbd("m2", "i"), rbd("m3", "i"), true),
+            (rbd("m2", "i"), rbd("m3", "j"), false),
+            (ebs(), ebs(), true),
+            (ebs(), gce(false), false),
+        ] {
+            let mut engine = engine([node("a", json!({}))]);
+            tell(&mut engine, pod("there", "a", there.clone()));
+            tell(&mut engine, pod("p", "", incoming.clone()));
+            let refused = refusals(&engine, "p").contains_key("a");
+            assert_eq!(refused, conflicts, "{there} and {incoming}");
+        }
+    }
+
+    #[test]
+    fn a_claim_for_one_pod_is_free_again_once_its_pod_is_gone() {
+        let mut engine = engine([node("a", json!({})), node("b", json!({}))]);
+        let mut claim = bound_claim("data", "v");
+        claim["spec"]["accessModes"] = json!(["ReadWriteOncePod"]);
+        tell(&mut engine, claim);
+        let mut volume = crate::storage::testing::volume("v", "", "1Gi", "");
+        volume["spec"]["nodeAffinity"] = json!(null);
+        tell(&mut engine, volume);
+        tell(&mut engine, pod_with_claims("p", &["data"]));
+        tell(&mut engine, pod_with_claims("q", &["data"]));
+        assert_eq!(decide(&mut engine, "p"), "a");
+        let message = "0/2 nodes are available: 2 node(s) unavailable due to \
+                       PersistentVolumeClaim with ReadWriteOncePod access mode already in-use \
+                       by another pod.";
+        assert_eq!(decide(&mut engine, "q"), message);
+        let gone = Event::PodGone {
+            namespace: "default".into(),
+            name: "p".into(),
+        };
+        engine.handle(gone, 0);
+        assert_eq!(decide(&mut engine, "q"), "a");
+    }
+
+    #[test]
+    fn a_claim_of_the_same_name_in_another_namespace_is_another_claim() {
+        let mut engine = engine([node("a", json!({}))]);
+        let mut claim = bound_claim("data", "v");
+        claim["spec"]["accessModes"] = json!(["ReadWriteOncePod"]);
+        tell(&mut engine, claim);
+        let mut volume = crate::storage::testing::volume("v", "", "1Gi", "");
+        volume["spec"]["nodeAffinity"] = json!(null);
+        tell(&mut engine, volume);
+        let mut other = pod_with_claims("p", &["data"]);
+        other["metadata"]["namespace"] = "other".into();
+        other["spec"]["nodeName"] = "a".into();
+        tell(&mut engine, other);
+        tell(&mut engine, pod_with_claims("q", &["data"]));
+        assert_eq!(decide(&mut engine, "q"), "a");
+    }
+}

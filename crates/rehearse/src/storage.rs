@@ -1,0 +1,225 @@
+//! Storage as controllers leave it before pods are placed: claims made for pods, claims given
+//! the default class, volumes made available.
+//!
+//! Whoever binds claims and makes volumes does so once pods are placed, or at once for
+//! classes that do not wait; neither is rehearsed here.
+
+use std::collections::HashSet;
+
+use outrank_api::decode::Object;
+use outrank_api::defaults::default_persistent_volume_claim;
+use outrank_api::types::{
+    OwnerReference, PersistentVolumeClaim, Pod, StatefulSet, StorageClass, VolumeClaimTemplate,
+};
+use outrank_engine::Event;
+
+/// Everything about storage: what is among the objects, and the claims that are missing of
+/// those that controllers make for pods which want a place.
+pub(crate) fn events(objects: &[Object], pods: &[Pod]) -> Vec<Event> {
+    let default_class = default_class(objects);
+    let mut known: HashSet<(&str, String)> = HashSet::new();
+    let mut stored: Vec<Object> = Vec::new();
+    let mut sets: Vec<&StatefulSet> = Vec::new();
+    for object in objects {
+        match object {
+            Object::PersistentVolumeClaim(claim) => {
+                known.insert((&claim.metadata.namespace, claim.metadata.name.clone()));
+                stored.push(object.clone());
+            }
+            Object::StatefulSet(set) => sets.push(set),
+            object => stored.extend(Event::of_storage(object).map(|_| object.clone())),
+        }
+    }
+    for pod in pods.iter().filter(|pod| pod.spec.node_name.is_empty()) {
+        for claim in claims_of(pod, &sets) {
+            if known.insert((&pod.metadata.namespace, claim.metadata.name.clone())) {
+                stored.push(Object::PersistentVolumeClaim(Box::new(claim)));
+            }
+        }
+    }
+    for object in &mut stored {
+        match object {
+            Object::PersistentVolumeClaim(claim) => give_class(claim, default_class),
+            // Nobody has looked at it yet; the controller finds nothing wrong with it.
+            Object::PersistentVolume(volume) if volume.status.phase == "Pending" => {
+                volume.status.phase = "Available".to_owned();
+            }
+            _ => {}
+        }
+    }
+    stored.iter().filter_map(Event::of_storage).collect()
+}
+
+/// The claims that controllers make for a pod: those of its StatefulSet, and those of its
+/// ephemeral volumes.
+fn claims_of(pod: &Pod, sets: &[&StatefulSet]) -> Vec<PersistentVolumeClaim> {
+    if pod.spec.volumes.is_empty() {
+        return Vec::new();
+    }
+    let set = pod
+        .metadata
+        .controller()
+        .filter(|owner| owner.kind == "StatefulSet");
+    let set = set.and_then(|owner| {
+        sets.iter().find(|set| {
+            set.metadata.name == owner.name && set.metadata.namespace == pod.metadata.namespace
+        })
+    });
+    let templates = set.iter().flat_map(|set| &set.spec.volume_claim_templates);
+    let mut claims: Vec<PersistentVolumeClaim> = templates
+        .map(|template| {
+            let name = format!("{}-{}", template.metadata.name, pod.metadata.name);
+            new_claim(template, name, &pod.metadata.namespace)
+        })
+        .collect();
+    for volume in &pod.spec.volumes {
+        let ephemeral = volume.ephemeral.as_ref();
+        let Some(template) = ephemeral.and_then(|it| it.volume_claim_template.as_ref()) else {
+            continue;
+        };
+        let name = format!("{}-{}", pod.metadata.name, volume.name);
+        let mut claim = new_claim(template, name, &pod.metadata.namespace);
+        claim.metadata.owner_references = vec![OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            name: pod.metadata.name.clone(),
+            uid: pod.metadata.uid.clone(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }];
+        claims.push(claim);
+    }
+    claims
+}
+
+fn new_claim(
+    template: &VolumeClaimTemplate,
+    name: String,
+    namespace: &str,
+) -> PersistentVolumeClaim {
+    let mut claim = PersistentVolumeClaim {
+        metadata: template.metadata.clone(),
+        spec: template.spec.clone(),
+        ..PersistentVolumeClaim::default()
+    };
+    claim.metadata.name = name;
+    claim.metadata.namespace = namespace.to_owned();
+    default_persistent_volume_claim(&mut claim);
+    claim
+}
+
+/// The class of claims that name none: of those marked so the newest, and of equals the
+/// first by name (`pkg/volume/util/storageclass.go`, Kubernetes 1.36).
+fn default_class(objects: &[Object]) -> Option<&str> {
+    let is_default = |class: &&StorageClass| {
+        let annotations = &class.metadata.annotations;
+        let keys = [
+            "storageclass.kubernetes.io/is-default-class",
+            "storageclass.beta.kubernetes.io/is-default-class",
+        ];
+        keys.iter()
+            .any(|key| annotations.get(*key).is_some_and(|value| value == "true"))
+    };
+    let classes = objects.iter().filter_map(|object| match object {
+        Object::StorageClass(class) => Some(&**class),
+        _ => None,
+    });
+    let age = |class: &&StorageClass| {
+        let created = class.metadata.creation_timestamp.clone();
+        (created, std::cmp::Reverse(class.metadata.name.clone()))
+    };
+    let newest = classes.filter(is_default).max_by_key(age)?;
+    Some(&newest.metadata.name)
+}
+
+fn give_class(claim: &mut PersistentVolumeClaim, default_class: Option<&str>) {
+    let annotation = "volume.beta.kubernetes.io/storage-class";
+    let has_class = claim.metadata.annotations.contains_key(annotation);
+    if !has_class && claim.spec.volume_name.is_empty() {
+        let class = &mut claim.spec.storage_class_name;
+        *class = class.take().or(default_class.map(ToOwned::to_owned));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use outrank_api::decode::load;
+
+    use crate::run::run;
+    use crate::scenario::Scenario;
+
+    const CLUSTER: &str = r#"
+apiVersion: v1
+kind: Node
+metadata: {name: a, labels: {zone: one}}
+status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}}
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata:
+  name: standard
+  annotations: {storageclass.kubernetes.io/is-default-class: "true"}
+provisioner: csi.example.com
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: web, image: nginx}]
+      volumes:
+      - name: scratch
+        ephemeral:
+          volumeClaimTemplate:
+            spec:
+              accessModes: [ReadWriteOnce]
+              resources: {requests: {storage: 1Gi}}
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec:
+      accessModes: [ReadWriteOnce]
+      resources: {requests: {storage: 1Gi}}
+"#;
+
+    fn pending(manifest: &str) -> Vec<String> {
+        let loaded = load([("cluster.yaml", manifest.as_bytes())]);
+        assert_eq!(loaded.errors, []);
+        let objects = loaded.objects.into_iter().map(|loaded| loaded.object);
+        let scenario = Scenario::new(objects.collect(), Vec::new()).expect("a scenario");
+        let report = run(&scenario, &Default::default(), &mut |_, _| {});
+        let pending = report.expect("a report").pending.into_iter();
+        pending
+            .map(|pod| format!("{}: {}", pod.name, pod.message))
+            .collect()
+    }
+
+    #[test]
+    fn controllers_make_the_claims_of_pods_in_the_default_class() {
+        assert_eq!(pending(CLUSTER), Vec::<String>::new());
+        let without_class = CLUSTER.replace("is-default-class: \"true\"", "is-default-class: \"\"");
+        let message = "0/1 nodes are available: pod has unbound immediate \
+                       PersistentVolumeClaims.";
+        let told = [format!("web-0: {message}"), format!("web-1: {message}")];
+        assert_eq!(pending(&without_class), told);
+    }
+
+    #[test]
+    fn a_volume_nobody_looked_at_is_available() {
+        let local = CLUSTER.replace("csi.example.com", "kubernetes.io/no-provisioner");
+        assert_eq!(pending(&local).len(), 2);
+        let volume = |name: &str| {
+            format!(
+                "---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {{name: {name}}}\nspec:\n  \
+                 capacity: {{storage: 2Gi}}\n  accessModes: [ReadWriteOnce]\n  \
+                 storageClassName: standard\n  local: {{path: /disk}}\n"
+            )
+        };
+        let with_volumes = format!("{local}{}{}", volume("v1"), volume("v2"));
+        assert_eq!(pending(&with_volumes).len(), 1);
+    }
+}

@@ -38,7 +38,8 @@ Examples:
 
   # A live cluster, and what a change would do to it
   kubectl get nodes,pods,deployments,replicasets,statefulsets,daemonsets,jobs,\\
-    services,namespaces,priorityclasses -A -o yaml | outrank rehearse -f - --apply new.yaml
+    services,namespaces,priorityclasses,persistentvolumeclaims,persistentvolumes,\\
+    storageclasses,csinodes -A -o yaml | outrank rehearse -f - --apply new.yaml
 
   # Every pod and where it goes, as JSON
   outrank rehearse -f cluster/ -o json

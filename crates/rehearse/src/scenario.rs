@@ -107,7 +107,7 @@ impl Scenario {
             ..Self::default()
         };
         scenario.admit(pods, reconciled.create, &classes)?;
-        let storage = storage::events(&objects, &scenario.pods);
+        let storage = storage::events(&objects, &scenario.pods, &mut scenario.warnings);
         scenario.surroundings.extend(storage);
         Ok(scenario)
     }

@@ -4,7 +4,7 @@
 //! Whoever binds claims and makes volumes does so once pods are placed, or at once for
 //! classes that do not wait; neither is rehearsed here.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use outrank_api::decode::Object;
 use outrank_api::defaults::default_persistent_volume_claim;
@@ -14,8 +14,10 @@ use outrank_api::types::{
 use outrank_engine::Event;
 
 /// Everything about storage: what is among the objects, and the claims that are missing of
-/// those that controllers make for pods which want a place.
-pub(crate) fn events(objects: &[Object], pods: &[Pod]) -> Vec<Event> {
+/// those that controllers make for pods which want a place. Claims for which pods wait
+/// that would not wait in a real cluster, or that may be missing by mistake, are told in
+/// `warnings`.
+pub(crate) fn events(objects: &[Object], pods: &[Pod], warnings: &mut Vec<String>) -> Vec<Event> {
     let default_class = default_class(objects);
     let mut known: HashSet<(&str, String)> = HashSet::new();
     let mut stored: Vec<Object> = Vec::new();
@@ -47,7 +49,56 @@ pub(crate) fn events(objects: &[Object], pods: &[Pod]) -> Vec<Event> {
             _ => {}
         }
     }
+    warnings.extend(doubtful_claims(&stored, pods));
     stored.iter().filter_map(Event::of_storage).collect()
+}
+
+/// Claims of pods which want a place that are not in the input, or that wait to be bound
+/// by someone whom nobody plays here.
+fn doubtful_claims(stored: &[Object], pods: &[Pod]) -> Vec<String> {
+    let waiting_classes = stored.iter().filter_map(|object| match object {
+        Object::StorageClass(it) => (it.volume_binding_mode.as_deref()
+            == Some("WaitForFirstConsumer"))
+        .then_some(it.metadata.name.as_str()),
+        _ => None,
+    });
+    let waiting_classes: HashSet<&str> = waiting_classes.collect();
+    let claims = stored.iter().filter_map(|object| match object {
+        Object::PersistentVolumeClaim(it) => Some((
+            (it.metadata.namespace.as_str(), it.metadata.name.as_str()),
+            it,
+        )),
+        _ => None,
+    });
+    let claims: HashMap<(&str, &str), _> = claims.collect();
+    let mut used: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for pod in pods.iter().filter(|pod| pod.spec.node_name.is_empty()) {
+        let sources = pod
+            .spec
+            .volumes
+            .iter()
+            .filter_map(|it| it.persistent_volume_claim.as_ref());
+        used.extend(sources.map(|it| (pod.metadata.namespace.as_str(), it.claim_name.as_str())));
+    }
+    let mut warnings = Vec::new();
+    for (namespace, name) in used {
+        let Some(claim) = claims.get(&(namespace, name)) else {
+            warnings.push(format!(
+                "PersistentVolumeClaim {namespace}/{name} is not in the input, so its pods wait; \
+                 a dump should have persistentvolumeclaims, persistentvolumes and storageclasses"
+            ));
+            continue;
+        };
+        let class = claim.spec.storage_class_name.as_deref().unwrap_or_default();
+        if claim.spec.volume_name.is_empty() && !waiting_classes.contains(class) {
+            warnings.push(format!(
+                "PersistentVolumeClaim {namespace}/{name} is bound to no volume, and no \
+                 StorageClass {class:?} that waits for pods is in the input, so its pods wait; \
+                 binding and provisioning at once are not rehearsed"
+            ));
+        }
+    }
+    warnings
 }
 
 /// The claims that controllers make for a pod: those of its StatefulSet, and those of its
@@ -186,11 +237,15 @@ spec:
       resources: {requests: {storage: 1Gi}}
 "#;
 
-    fn pending(manifest: &str) -> Vec<String> {
+    fn scenario(manifest: &str) -> Scenario {
         let loaded = load([("cluster.yaml", manifest.as_bytes())]);
         assert_eq!(loaded.errors, []);
         let objects = loaded.objects.into_iter().map(|loaded| loaded.object);
-        let scenario = Scenario::new(objects.collect(), Vec::new()).expect("a scenario");
+        Scenario::new(objects.collect(), Vec::new()).expect("a scenario")
+    }
+
+    fn pending(manifest: &str) -> Vec<String> {
+        let scenario = scenario(manifest);
         let report = run(&scenario, &Default::default(), &mut |_, _| {});
         let pending = report.expect("a report").pending.into_iter();
         pending
@@ -206,6 +261,21 @@ spec:
                        PersistentVolumeClaims.";
         let told = [format!("web-0: {message}"), format!("web-1: {message}")];
         assert_eq!(pending(&without_class), told);
+    }
+
+    #[test]
+    fn claims_that_hold_pods_back_are_told() {
+        assert_eq!(scenario(CLUSTER).warnings, Vec::<String>::new());
+        let at_once = CLUSTER.replace("WaitForFirstConsumer", "Immediate");
+        let told = scenario(&at_once).warnings;
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("default/data-web-0 is bound to no volume"));
+        let pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  \
+                   containers: [{name: c, image: i}]\n  volumes:\n  - name: v\n    \
+                   persistentVolumeClaim: {claimName: lost}\n";
+        let told = scenario(&format!("{CLUSTER}{pod}")).warnings;
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("default/lost is not in the input"));
     }
 
     #[test]

@@ -252,6 +252,8 @@ fn merge(objects: Vec<Object>, changes: Vec<Object>, warnings: &mut Vec<String>)
                         "{} {namespace}{slash}{name} comes twice; the later one counts",
                         kind.name()
                     ));
+                } else {
+                    warnings.extend(changed_value(&merged[*place], &object));
                 }
                 *was_change = is_change;
                 merged[*place] = object;
@@ -264,4 +266,19 @@ fn merge(objects: Vec<Object>, changes: Vec<Object>, warnings: &mut Vec<String>)
         }
     }
     merged
+}
+
+/// What to say of a change that the API server would refuse although its outcome can be
+/// had: the value of a PriorityClass (`pkg/apis/scheduling/validation`, Kubernetes 1.36).
+fn changed_value(before: &Object, after: &Object) -> Option<String> {
+    let (Object::PriorityClass(before), Object::PriorityClass(after)) = (before, after) else {
+        return None;
+    };
+    (before.value != after.value).then(|| {
+        format!(
+            "PriorityClass {}: a cluster refuses to change its value ({} to {}); taken as deleted \
+             and created anew, by which pods that exist keep their priority",
+            after.metadata.name, before.value, after.value
+        )
+    })
 }

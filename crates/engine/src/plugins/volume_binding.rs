@@ -14,8 +14,10 @@
 //! `component-helpers/storage/volume/pv_helpers.go`, Kubernetes 1.36.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use outrank_api::quantity::Quantity;
+use rustc_hash::FxHashMap;
 
 use crate::cluster::{Cluster, PodInfo};
 use crate::framework::{
@@ -23,6 +25,7 @@ use crate::framework::{
     Reason, Refusal,
 };
 use crate::ids::{NodeId, Symbol};
+use crate::node_match::NodeRequirement;
 use crate::storage::{Claim, ClaimKey, PodVolumes, Volume, VolumeReservation, reaches};
 
 /// See the module.
@@ -143,6 +146,8 @@ fn waits_for_consumer(claim: &Claim, cluster: &Cluster) -> Result<bool, String> 
 struct Filter<'c> {
     cluster: &'c Cluster,
     claims: PodClaims<'c>,
+    /// What each of `claims.waiting` could get that is not being provisioned.
+    candidates: BTreeMap<ClaimKey, Candidates>,
 }
 
 impl<'c> Filter<'c> {
@@ -152,8 +157,20 @@ impl<'c> Filter<'c> {
         }
         let volumes = cluster.storage.pod_volumes(pod.info.volumes);
         let claims = PodClaims::new(volumes, cluster).ok()?;
-        let has_claims = !claims.bound.is_empty() || !claims.waiting.is_empty();
-        has_claims.then_some(Self { cluster, claims })
+        if claims.bound.is_empty() && claims.waiting.is_empty() {
+            return None;
+        }
+        let waiting = claims.waiting.iter();
+        let unmade =
+            waiting.filter(|(key, claim)| cluster.storage.selected_node(*key, claim).is_none());
+        let candidates = unmade
+            .map(|(key, claim)| (*key, Candidates::new(*key, claim, cluster)))
+            .collect();
+        Some(Self {
+            cluster,
+            claims,
+            candidates,
+        })
     }
 
     /// What is to be taken if the pod goes to the node.
@@ -210,46 +227,16 @@ impl<'c> Filter<'c> {
             }
         }
         to_match.sort_by(|(_, one), (_, other)| compare_sizes(one, other));
-        for (key, claim) in to_match {
-            match self.find_volume(key, claim, node, &found.bindings) {
+        for (key, _) in to_match {
+            let candidates = self.candidates.get(&key);
+            let volume = candidates.and_then(|it| it.smallest(self.cluster, node, &found.bindings));
+            match volume {
                 Some(volume) => found.bindings.push((volume, key)),
                 None => found.provisions.push(key),
             }
         }
         let mut provisions = found.provisions.iter();
         provisions.find_map(|key| self.check_provision(*key, node))
-    }
-
-    /// The volume that a claim gets: the one that is kept for it, or else the smallest that
-    /// fits.
-    fn find_volume(
-        &self,
-        key: ClaimKey,
-        claim: &Claim,
-        node: NodeId,
-        taken: &[(Symbol, ClaimKey)],
-    ) -> Option<Symbol> {
-        let storage = &self.cluster.storage;
-        let mut smallest: Option<(&Quantity, Symbol)> = None;
-        for (name, volume) in storage.volumes_of_class(claim.class?) {
-            let kept_for = storage.claim_of(name, volume);
-            let is_kept = kept_for.is_some_and(|kept_for| kept_for.means(key, claim));
-            if taken.iter().any(|(taken, _)| *taken == name)
-                || (kept_for.is_some() && !is_kept)
-                || !could_bind(claim, volume)
-            {
-                continue;
-            }
-            let reached = reaches(volume.nodes.as_deref(), self.cluster, node);
-            if is_kept {
-                return reached.then_some(name);
-            }
-            let is_smaller = smallest.is_none_or(|(size, _)| volume.size < *size);
-            if reached && is_smaller && fits(claim, volume) {
-                smallest = Some((&volume.size, name));
-            }
-        }
-        smallest.map(|(_, name)| name)
     }
 
     /// Why no volume can be made for a claim on the node.
@@ -269,6 +256,99 @@ impl<'c> Filter<'c> {
         let has_room = storage.has_room(class_name, provisioner, size, labels);
         (!has_room).then_some(Reason::NotEnoughStorage)
     }
+}
+
+/// The volumes that a claim could get, whatever the node.
+#[derive(Default)]
+struct Candidates {
+    /// The volume that is kept for the claim: it gets this or none.
+    kept: Option<Symbol>,
+    /// Volumes kept for nobody, smallest first.
+    free: Vec<Symbol>,
+    /// Places in `free` of volumes that may be reached from anywhere, in order.
+    anywhere: Vec<usize>,
+    /// Places in `free` of volumes that are reached only where a label has a value, in
+    /// order. Local volumes are: looking at all of them for every node would take nodes
+    /// times volumes.
+    by_label: BTreeMap<Symbol, FxHashMap<Symbol, Vec<usize>>>,
+}
+
+impl Candidates {
+    /// O(n log n) in the volumes of the claim's class.
+    fn new(key: ClaimKey, claim: &Claim, cluster: &Cluster) -> Self {
+        let storage = &cluster.storage;
+        let mut candidates = Self::default();
+        let mut free: Vec<(&Volume, Symbol)> = Vec::new();
+        let of_class = claim.class.map(|class| storage.volumes_of_class(class));
+        for (name, volume) in of_class.into_iter().flatten() {
+            match storage.claim_of(name, volume) {
+                _ if !could_bind(claim, volume) => {}
+                Some(kept_for) if kept_for.means(key, claim) => {
+                    candidates.kept = candidates.kept.or(Some(name));
+                }
+                Some(_) => {}
+                None if fits(claim, volume) => free.push((volume, name)),
+                None => {}
+            }
+        }
+        // Of equal sizes the first one stays the first.
+        free.sort_by(|(one, _), (other, _)| one.size.cmp(&other.size));
+        for (place, (volume, name)) in free.into_iter().enumerate() {
+            candidates.free.push(name);
+            match required_label(volume) {
+                None => candidates.anywhere.push(place),
+                Some((label, values)) => {
+                    let by_value = candidates.by_label.entry(label).or_default();
+                    for value in values {
+                        by_value.entry(*value).or_default().push(place);
+                    }
+                }
+            }
+        }
+        candidates
+    }
+
+    /// The volume that is kept for the claim, or else the smallest that the node reaches and
+    /// that is not taken.
+    fn smallest(
+        &self,
+        cluster: &Cluster,
+        node: NodeId,
+        taken: &[(Symbol, ClaimKey)],
+    ) -> Option<Symbol> {
+        let is_reached = |name: Symbol| {
+            let volume = cluster.storage.volume(name);
+            volume.is_some_and(|volume| reaches(volume.nodes.as_deref(), cluster, node))
+        };
+        if let Some(kept) = self.kept {
+            return is_reached(kept).then_some(kept);
+        }
+        let will_do = |place: &&usize| {
+            let name = self.free[**place];
+            taken.iter().all(|(taken, _)| *taken != name) && is_reached(name)
+        };
+        let by_label = self.by_label.iter().filter_map(|(label, by_value)| {
+            let value = cluster.label(node, *label)?;
+            by_value.get(&value)
+        });
+        let first = by_label
+            .chain([&self.anywhere])
+            .filter_map(|places| places.iter().find(will_do))
+            .min()?;
+        Some(self.free[*first])
+    }
+}
+
+/// A label that a node must have with one of these values to reach the volume, if there is
+/// one such.
+fn required_label(volume: &Volume) -> Option<(Symbol, &[Symbol])> {
+    let [term] = volume.nodes.as_deref()? else {
+        return None;
+    };
+    term.0.iter().find_map(|requirement| match requirement {
+        NodeRequirement::In(label, values) => Some((*label, &**values)),
+        _ => None,
+    })
 }
 
 fn error(text: &str) -> Refusal {

@@ -528,8 +528,8 @@ impl Engine {
             self.watching.insert(pod);
             return self.decide_by_evaluation(pod);
         }
-        let key = (class, self.cluster.pod_info(pod), row.owner);
-        let Some(plan) = self.plan(key.0, key.1, key.2) else {
+        let IncomingPod { info, owner, .. } = incoming;
+        let Some(plan) = self.plan(class, info, owner) else {
             self.watching.insert(pod);
             return self.decide_by_evaluation(pod);
         };

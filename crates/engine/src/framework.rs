@@ -209,14 +209,11 @@ pub trait ClusterFilterPlugin: Plugin {
         cluster: &'c Cluster,
     ) -> Option<Box<dyn NodeFilter + 'c>>;
 
-    /// Whether [`ClusterFilterPlugin::prepare_filter`] would have something to say.
-    fn filters(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool;
-
     /// States the filter as counts, so that it is kept up to date instead of prepared
     /// for each pod. Returns whether that can be done.
     fn lower_filter(&self, pod: &IncomingPod<'_>, cluster: &Cluster, plan: &mut CrossPlan) -> bool {
         let _ = plan;
-        !self.filters(pod, cluster)
+        self.prepare_filter(pod, cluster).is_none()
     }
 
     /// Whether a pod that this plugin refused may fit once `other` came to some node or
@@ -250,9 +247,6 @@ pub trait ClusterScorePlugin: Plugin {
         feasible: &[NodeId],
     ) -> Option<Box<dyn NodeScore + 'c>>;
 
-    /// Whether [`ClusterScorePlugin::prepare_score`] might rate nodes.
-    fn scores(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool;
-
     /// States the rating as counts, as [`ClusterFilterPlugin::lower_filter`] does.
     fn lower_score(
         &self,
@@ -262,7 +256,7 @@ pub trait ClusterScorePlugin: Plugin {
         plan: &mut CrossPlan,
     ) -> bool {
         let _ = (weight, plan);
-        !self.scores(pod, cluster)
+        self.prepare_score(pod, cluster, &[]).is_none()
     }
 }
 

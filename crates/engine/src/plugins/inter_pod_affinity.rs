@@ -156,17 +156,6 @@ impl ClusterFilterPlugin for InterPodAffinity {
             .then(|| Box::new(filter) as Box<dyn NodeFilter>)
     }
 
-    fn filters(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool {
-        let terms = cluster.affinity_terms(pod.info.terms);
-        let seen = Seen::new(pod, cluster);
-        !terms.required_affinity.is_empty()
-            || !terms.required_anti_affinity.is_empty()
-            || cluster.placed_terms().any(|number| {
-                let existing = &cluster.affinity_terms(number).required_anti_affinity;
-                existing.iter().any(|term| seen.matches(term))
-            })
-    }
-
     fn lower_filter(&self, pod: &IncomingPod<'_>, cluster: &Cluster, plan: &mut CrossPlan) -> bool {
         let terms = cluster.affinity_terms(pod.info.terms);
         let near: Box<[AffinityTerm]> = terms
@@ -393,12 +382,15 @@ impl ClusterScorePlugin for InterPodAffinity {
         cluster: &'c Cluster,
         _: &[NodeId],
     ) -> Option<Box<dyn NodeScore + 'c>> {
-        if !self.scores(pod, cluster) {
+        let own = &cluster.affinity_terms(pod.info.terms).preferred;
+        if self.ignore_preferred_terms_of_existing_pods && own.is_empty() {
             return None;
         }
-        let own = &cluster.affinity_terms(pod.info.terms).preferred;
-        let mut matcher = Matcher::new(own.iter().map(|(_, term)| term), cluster);
         let of_existing = self.weights_of_existing(&Seen::new(pod, cluster), cluster);
+        if own.is_empty() && of_existing.is_empty() {
+            return None;
+        }
+        let mut matcher = Matcher::new(own.iter().map(|(_, term)| term), cluster);
         let mut weights = DomainCounts::default();
         for node in cluster.nodes() {
             for other in cluster.pods(node) {
@@ -425,18 +417,6 @@ impl ClusterScorePlugin for InterPodAffinity {
             weights,
             keys,
         }))
-    }
-
-    fn scores(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool {
-        let own = &cluster.affinity_terms(pod.info.terms).preferred;
-        let has_own = !own.is_empty();
-        if self.ignore_preferred_terms_of_existing_pods && !has_own {
-            return false;
-        }
-        has_own
-            || !self
-                .weights_of_existing(&Seen::new(pod, cluster), cluster)
-                .is_empty()
     }
 
     fn lower_score(

@@ -55,20 +55,16 @@ impl ClusterFilterPlugin for NodeVolumeLimits {
         pod: &IncomingPod<'c>,
         cluster: &'c Cluster,
     ) -> Option<Box<dyn NodeFilter + 'c>> {
-        let volumes = cluster.storage.pod_volumes(pod.info.volumes);
-        self.filters(pod, cluster)
-            .then(|| Box::new(Filter { cluster, volumes }) as Box<dyn NodeFilter>)
-    }
-
-    fn filters(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool {
         if pod.info.volumes == 0 {
-            return false;
+            return None;
         }
         let volumes = cluster.storage.pod_volumes(pod.info.volumes);
-        volumes.volumes.iter().any(|volume| match volume {
+        let counts = |volume: &PodVolume| match volume {
             PodVolume::Claim(_) | PodVolume::Ephemeral(_) => true,
             PodVolume::Disk(disk) => disk.csi.is_some(),
-        })
+        };
+        let has_any = volumes.volumes.iter().any(counts);
+        has_any.then(|| Box::new(Filter { cluster, volumes }) as Box<dyn NodeFilter>)
     }
 
     fn may_help(&self, pod: &IncomingPod<'_>, other: PodInfo, came: bool, _: &Cluster) -> bool {

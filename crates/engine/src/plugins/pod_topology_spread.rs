@@ -293,10 +293,6 @@ impl ClusterFilterPlugin for PodTopologySpread {
         }))
     }
 
-    fn filters(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool {
-        !self.constraints(pod, cluster, true).is_empty()
-    }
-
     fn lower_filter(&self, pod: &IncomingPod<'_>, cluster: &Cluster, plan: &mut CrossPlan) -> bool {
         let constraints = self.constraints(pod, cluster, true);
         let keys: Box<[Symbol]> = constraints.iter().map(|it| it.topology_key).collect();
@@ -380,10 +376,6 @@ impl ClusterScorePlugin for PodTopologySpread {
         score.find_domains(feasible);
         score.count_pods();
         Some(Box::new(score))
-    }
-
-    fn scores(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool {
-        !self.constraints(pod, cluster, false).is_empty()
     }
 
     fn lower_score(

@@ -416,10 +416,6 @@ impl ClusterFilterPlugin for VolumeBinding {
         Some(Box::new(filter))
     }
 
-    fn filters(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool {
-        Filter::new(pod, cluster).is_some()
-    }
-
     fn reserve(
         &self,
         pod: &IncomingPod<'_>,
@@ -452,10 +448,6 @@ impl ClusterScorePlugin for VolumeBinding {
         _: &[NodeId],
     ) -> Option<Box<dyn NodeScore + 'c>> {
         None
-    }
-
-    fn scores(&self, _: &IncomingPod<'_>, _: &Cluster) -> bool {
-        false
     }
 }
 

@@ -62,23 +62,17 @@ impl ClusterFilterPlugin for VolumeRestrictions {
         pod: &IncomingPod<'c>,
         cluster: &'c Cluster,
     ) -> Option<Box<dyn NodeFilter + 'c>> {
-        if !self.filters(pod, cluster) {
+        if pod.info.volumes == 0 {
             return None;
         }
         let volumes = cluster.storage.pod_volumes(pod.info.volumes);
-        Some(Box::new(Filter {
+        let filter = Filter {
             cluster,
             volumes,
             is_claim_taken: is_claim_taken(volumes, cluster),
-        }))
-    }
-
-    fn filters(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool {
-        if pod.info.volumes == 0 {
-            return false;
-        }
-        let volumes = cluster.storage.pod_volumes(pod.info.volumes);
-        volumes.disks().next().is_some() || is_claim_taken(volumes, cluster)
+        };
+        let has_disks = volumes.disks().next().is_some();
+        (has_disks || filter.is_claim_taken).then(|| Box::new(filter) as Box<dyn NodeFilter>)
     }
 
     fn may_help(

@@ -116,10 +116,6 @@ impl ClusterFilterPlugin for VolumeZone {
         })
     }
 
-    fn filters(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> bool {
-        self.prepare_filter(pod, cluster).is_some()
-    }
-
     fn may_help(&self, _: &IncomingPod<'_>, _: PodInfo, _: bool, _: &Cluster) -> bool {
         false
     }

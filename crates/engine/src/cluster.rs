@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 use crate::ids::{Interner, NodeId, PodId, ResourceId, Symbol, Symbols, TaintSetId};
 use crate::plugins::node_declared_features::FeatureSet;
-use crate::pod_match::{AffinityTerms, LabelMatch, Labels, PodIdentity};
+use crate::pod_match::{AffinityTerms, LabelMatch, Labels, PodIdentity, label_value};
 use crate::storage::Storage;
 
 /// Nodes, their use, and the tables of interned names.
@@ -207,9 +207,7 @@ impl Cluster {
 
     /// The value of a label of the node. O(log labels).
     pub fn label(&self, node: NodeId, key: Symbol) -> Option<Symbol> {
-        let labels = &self.labels[node.index()];
-        let found = labels.binary_search_by_key(&key, |(key, _)| *key).ok()?;
-        Some(labels[found].1)
+        label_value(self.labels(node), key)
     }
 
     /// The node's labels, sorted by key.

@@ -24,13 +24,7 @@ use crate::storage::PodVolumes;
 pub(crate) fn compile_node(node: &Node, cluster: &mut Cluster) -> NodeObject {
     let allocatable = &node.status.allocatable;
     let symbols = &mut cluster.symbols;
-    let mut labels: Vec<(Symbol, Symbol)> = node
-        .metadata
-        .labels
-        .iter()
-        .map(|(key, value)| (symbols.intern(key), symbols.intern(value)))
-        .collect();
-    labels.sort_unstable();
+    let labels = compile_labels(&node.metadata.labels, symbols);
     let images = node.status.images.iter();
     let named = images.flat_map(|image| image.names.iter().map(|name| (name, image.size_bytes)));
     let images = named
@@ -42,7 +36,7 @@ pub(crate) fn compile_node(node: &Node, cluster: &mut Cluster) -> NodeObject {
     });
     NodeObject {
         name: symbols.intern(&node.metadata.name),
-        labels: labels.into(),
+        labels,
         taints: taints.collect(),
         unschedulable: node.spec.unschedulable,
         declared_features: FeatureSet::declared(&node.status.declared_features),

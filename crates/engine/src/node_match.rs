@@ -11,18 +11,13 @@ use outrank_api::types::{NodeSelector, PreferredSchedulingTerm, StringMap};
 
 use crate::cluster::Cluster;
 use crate::ids::{NodeId, Symbol, Symbols};
+use crate::pod_match::LabelRequirement;
 
 /// One requirement on a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeRequirement {
-    /// The label has one of the values.
-    In(Symbol, Box<[Symbol]>),
-    /// The label is absent or has none of the values.
-    NotIn(Symbol, Box<[Symbol]>),
-    /// The label is there.
-    Exists(Symbol),
-    /// The label is not there.
-    DoesNotExist(Symbol),
+    /// On the node's labels, as selectors of pods have them.
+    Label(LabelRequirement),
     /// The label is an integer above the bound.
     GreaterThan(Symbol, i64),
     /// The label is an integer below the bound.
@@ -31,11 +26,12 @@ pub enum NodeRequirement {
     Named(Symbol),
     /// The node has another name.
     NotNamed(Symbol),
-    /// Never fulfilled: a field that nodes do not have.
-    Never,
 }
 
 impl NodeRequirement {
+    /// Never fulfilled: on a field that nodes do not have, or with a bound that is no number.
+    const NEVER: Self = Self::Label(LabelRequirement::Never);
+
     /// Whether the node fulfils the requirement. O(log labels + values).
     pub fn matches(&self, cluster: &Cluster, node: NodeId) -> bool {
         let integer = |key| {
@@ -43,19 +39,11 @@ impl NodeRequirement {
             cluster.symbols.text(value).parse::<i64>().ok()
         };
         match self {
-            Self::In(key, values) => cluster
-                .label(node, *key)
-                .is_some_and(|value| values.contains(&value)),
-            Self::NotIn(key, values) => cluster
-                .label(node, *key)
-                .is_none_or(|value| !values.contains(&value)),
-            Self::Exists(key) => cluster.label(node, *key).is_some(),
-            Self::DoesNotExist(key) => cluster.label(node, *key).is_none(),
+            Self::Label(requirement) => requirement.matches(cluster.labels(node)),
             Self::GreaterThan(key, bound) => integer(*key).is_some_and(|value| value > *bound),
             Self::LessThan(key, bound) => integer(*key).is_some_and(|value| value < *bound),
             Self::Named(name) => cluster.name_symbol(node) == *name,
             Self::NotNamed(name) => cluster.name_symbol(node) != *name,
-            Self::Never => false,
         }
     }
 }
@@ -90,7 +78,8 @@ impl RequiredNodes {
         symbols: &mut Symbols,
     ) -> Self {
         let selector = selector.iter().map(|(key, value)| {
-            NodeRequirement::In(symbols.intern(key), Box::new([symbols.intern(value)]))
+            let values = Box::new([symbols.intern(value)]);
+            NodeRequirement::Label(LabelRequirement::In(symbols.intern(key), values))
         });
         let selector = NodeTerm(selector.collect());
         Self {
@@ -200,37 +189,23 @@ fn compile_term(term: &ParsedTerm, symbols: &mut Symbols) -> NodeTerm {
             (true, true, _) => NodeRequirement::Named(value),
             (true, false, _) => NodeRequirement::NotNamed(value),
             (false, equal, empty) if equal == empty => continue,
-            (false, _, _) => NodeRequirement::Never,
+            (false, _, _) => NodeRequirement::NEVER,
         });
     }
     NodeTerm(requirements.into())
 }
 
 fn compile_requirement(requirement: &Requirement, symbols: &mut Symbols) -> NodeRequirement {
-    let key = symbols.intern(&requirement.key);
-    let values = requirement
-        .values
-        .iter()
-        .map(|value| symbols.intern(value))
-        .collect();
-    let bound = || {
-        requirement
-            .values
-            .first()
-            .and_then(|value| value.parse::<i64>().ok())
+    let compare = match requirement.operator {
+        Operator::GreaterThan => NodeRequirement::GreaterThan,
+        Operator::LessThan => NodeRequirement::LessThan,
+        _ => return NodeRequirement::Label(LabelRequirement::compile(requirement, symbols)),
     };
-    match requirement.operator {
-        Operator::In | Operator::Equals | Operator::DoubleEquals => {
-            NodeRequirement::In(key, values)
-        }
-        Operator::NotIn | Operator::NotEquals => NodeRequirement::NotIn(key, values),
-        Operator::Exists => NodeRequirement::Exists(key),
-        Operator::DoesNotExist => NodeRequirement::DoesNotExist(key),
-        Operator::GreaterThan => bound().map_or(NodeRequirement::Never, |bound| {
-            NodeRequirement::GreaterThan(key, bound)
-        }),
-        Operator::LessThan => bound().map_or(NodeRequirement::Never, |bound| {
-            NodeRequirement::LessThan(key, bound)
-        }),
-    }
+    let bound = requirement
+        .values
+        .first()
+        .and_then(|bound| bound.parse().ok());
+    bound.map_or(NodeRequirement::NEVER, |bound| {
+        compare(symbols.intern(&requirement.key), bound)
+    })
 }

@@ -31,15 +31,56 @@ pub(crate) fn compile_labels(labels: &StringMap, symbols: &mut Symbols) -> Label
     labels.into()
 }
 
-/// One requirement on labels.
+/// The value of a label; `labels` are sorted by key. O(log labels).
+pub fn label_value(labels: &[(Symbol, Symbol)], key: Symbol) -> Option<Symbol> {
+    let found = labels.binary_search_by_key(&key, |(key, _)| *key).ok()?;
+    Some(labels[found].1)
+}
+
+/// One requirement on labels, of pods, namespaces or nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum LabelRequirement {
+pub enum LabelRequirement {
+    /// The label has one of the values.
     In(Symbol, Box<[Symbol]>),
+    /// The label is absent or has none of the values.
     NotIn(Symbol, Box<[Symbol]>),
+    /// The label is there.
     Exists(Symbol),
+    /// The label is not there.
     DoesNotExist(Symbol),
-    /// Label selectors of objects have no other operators.
+    /// Never fulfilled. Numbers are compared by node selectors only.
     Never,
+}
+
+impl LabelRequirement {
+    /// Compiles a requirement.
+    pub(crate) fn compile(requirement: &Requirement, symbols: &mut Symbols) -> Self {
+        let key = symbols.intern(&requirement.key);
+        let values = requirement
+            .values
+            .iter()
+            .map(|value| symbols.intern(value))
+            .collect();
+        match requirement.operator {
+            Operator::In | Operator::Equals | Operator::DoubleEquals => Self::In(key, values),
+            Operator::NotIn | Operator::NotEquals => Self::NotIn(key, values),
+            Operator::Exists => Self::Exists(key),
+            Operator::DoesNotExist => Self::DoesNotExist(key),
+            Operator::GreaterThan | Operator::LessThan => Self::Never,
+        }
+    }
+
+    /// Whether labels fulfil it; `labels` are sorted by key. O(log labels + values).
+    pub fn matches(&self, labels: &[(Symbol, Symbol)]) -> bool {
+        let value = |key: &Symbol| label_value(labels, *key);
+        match self {
+            Self::In(key, values) => value(key).is_some_and(|value| values.contains(&value)),
+            Self::NotIn(key, values) => value(key).is_none_or(|value| !values.contains(&value)),
+            Self::Exists(key) => value(key).is_some(),
+            Self::DoesNotExist(key) => value(key).is_none(),
+            Self::Never => false,
+        }
+    }
 }
 
 /// A label selector.
@@ -58,7 +99,7 @@ impl LabelMatch {
         let requirements = selector.requirements().map(|requirements| {
             requirements
                 .iter()
-                .map(|requirement| compile(requirement, symbols))
+                .map(|requirement| LabelRequirement::compile(requirement, symbols))
                 .collect()
         });
         Self(requirements)
@@ -102,42 +143,8 @@ impl LabelMatch {
 
     /// Whether it selects these labels. O(requirements × log labels).
     pub fn matches(&self, labels: &[(Symbol, Symbol)]) -> bool {
-        let Some(requirements) = &self.0 else {
-            return false;
-        };
-        let value = |key: &Symbol| {
-            let found = labels.binary_search_by_key(key, |(key, _)| *key).ok()?;
-            Some(labels[found].1)
-        };
-        requirements.iter().all(|requirement| match requirement {
-            LabelRequirement::In(key, values) => {
-                value(key).is_some_and(|value| values.contains(&value))
-            }
-            LabelRequirement::NotIn(key, values) => {
-                value(key).is_none_or(|value| !values.contains(&value))
-            }
-            LabelRequirement::Exists(key) => value(key).is_some(),
-            LabelRequirement::DoesNotExist(key) => value(key).is_none(),
-            LabelRequirement::Never => false,
-        })
-    }
-}
-
-fn compile(requirement: &Requirement, symbols: &mut Symbols) -> LabelRequirement {
-    let key = symbols.intern(&requirement.key);
-    let values = requirement
-        .values
-        .iter()
-        .map(|value| symbols.intern(value))
-        .collect();
-    match requirement.operator {
-        Operator::In | Operator::Equals | Operator::DoubleEquals => {
-            LabelRequirement::In(key, values)
-        }
-        Operator::NotIn | Operator::NotEquals => LabelRequirement::NotIn(key, values),
-        Operator::Exists => LabelRequirement::Exists(key),
-        Operator::DoesNotExist => LabelRequirement::DoesNotExist(key),
-        Operator::GreaterThan | Operator::LessThan => LabelRequirement::Never,
+        let requirements = self.0.as_ref();
+        requirements.is_some_and(|all| all.iter().all(|it| it.matches(labels)))
     }
 }
 

@@ -23,7 +23,7 @@ use rustc_hash::FxHashMap;
 
 use crate::ids::{Interner, NodeId, PodId, Symbol, Symbols};
 use crate::node_match::{NodeRequirement, NodeTerm, compile_terms};
-use crate::pod_match::{LabelMatch, Labels, compile_labels};
+use crate::pod_match::{LabelMatch, LabelRequirement, Labels, compile_labels};
 
 pub use csi_migration::Migrated;
 pub use pod_volumes::{Disk, EphemeralOwner, PodDisk, PodVolume, PodVolumes};
@@ -644,7 +644,8 @@ impl StorageClass {
             let requirements = term.match_label_expressions.iter().map(|requirement| {
                 let values = requirement.values.iter().map(|value| symbols.intern(value));
                 let values = values.collect();
-                NodeRequirement::In(symbols.intern(&requirement.key), values)
+                let key = symbols.intern(&requirement.key);
+                NodeRequirement::Label(LabelRequirement::In(key, values))
             });
             NodeTerm(requirements.collect())
         };

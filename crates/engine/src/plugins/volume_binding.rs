@@ -26,6 +26,7 @@ use crate::framework::{
 };
 use crate::ids::{NodeId, Symbol};
 use crate::node_match::NodeRequirement;
+use crate::pod_match::LabelRequirement;
 use crate::storage::{Claim, ClaimKey, PodVolumes, Volume, VolumeReservation, reaches};
 
 /// See the module.
@@ -346,7 +347,7 @@ fn required_label(volume: &Volume) -> Option<(Symbol, &[Symbol])> {
         return None;
     };
     term.0.iter().find_map(|requirement| match requirement {
-        NodeRequirement::In(label, values) => Some((*label, &**values)),
+        NodeRequirement::Label(LabelRequirement::In(label, values)) => Some((*label, &**values)),
         _ => None,
     })
 }

@@ -103,7 +103,7 @@ impl Run {
                 // through nominations.
                 Object::Pod(pod) => engine.handle(Event::PodChanged(*pod), 0),
                 other => {
-                    let event = Event::of_owner(&other).or_else(|| Event::of_storage(&other));
+                    let event = Event::of_owner(&other).or_else(|| Event::of_storage(other));
                     if let Some(event) = event {
                         engine.handle(event, 0);
                     }

@@ -47,6 +47,20 @@ macro_rules! objects {
         }
 
         impl ObjectKind {
+    /// Whether storage is made of objects of this kind.
+    pub fn is_storage(self) -> bool {
+        matches!(
+            self,
+            ObjectKind::PersistentVolume
+                | ObjectKind::PersistentVolumeClaim
+                | ObjectKind::StorageClass
+                | ObjectKind::CSINode
+                | ObjectKind::CSIDriver
+                | ObjectKind::CSIStorageCapacity
+                | ObjectKind::VolumeAttachment
+        )
+    }
+
             /// Every kind.
             pub const ALL: &'static [ObjectKind] = &[$(ObjectKind::$kind,)*];
 

@@ -89,18 +89,9 @@ pub enum Event {
 impl Event {
     /// The event that something which storage is made of is new or has changed; `None` for
     /// objects of other kinds.
-    pub fn of_storage(object: &Object) -> Option<Self> {
-        let is_storage = matches!(
-            object,
-            Object::PersistentVolume(_)
-                | Object::PersistentVolumeClaim(_)
-                | Object::StorageClass(_)
-                | Object::CSINode(_)
-                | Object::CSIDriver(_)
-                | Object::CSIStorageCapacity(_)
-                | Object::VolumeAttachment(_)
-        );
-        is_storage.then(|| Self::StorageChanged(object.clone()))
+    pub fn of_storage(object: Object) -> Option<Self> {
+        let is_storage = object.kind().is_storage();
+        is_storage.then_some(Self::StorageChanged(object))
     }
 
     /// The event that a workload is new or has changed, if pods that it controls are spread

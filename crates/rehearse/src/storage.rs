@@ -13,6 +13,9 @@ use outrank_api::types::{
 };
 use outrank_engine::Event;
 
+/// By namespace and name.
+type StatefulSets<'o> = HashMap<(&'o str, &'o str), &'o StatefulSet>;
+
 /// Everything about storage: what is among the objects, and the claims that are missing of
 /// those that controllers make for pods which want a place. Claims for which pods wait
 /// that would not wait in a real cluster, or that may be missing by mistake, are told in
@@ -21,15 +24,18 @@ pub(crate) fn events(objects: &[Object], pods: &[Pod], warnings: &mut Vec<String
     let default_class = default_class(objects);
     let mut known: HashSet<(&str, String)> = HashSet::new();
     let mut stored: Vec<Object> = Vec::new();
-    let mut sets: Vec<&StatefulSet> = Vec::new();
+    let mut sets: StatefulSets<'_> = HashMap::new();
     for object in objects {
         match object {
             Object::PersistentVolumeClaim(claim) => {
                 known.insert((&claim.metadata.namespace, claim.metadata.name.clone()));
                 stored.push(object.clone());
             }
-            Object::StatefulSet(set) => sets.push(set),
-            object => stored.extend(Event::of_storage(object).map(|_| object.clone())),
+            Object::StatefulSet(set) => {
+                sets.insert((&set.metadata.namespace, &set.metadata.name), set);
+            }
+            object if object.kind().is_storage() => stored.push(object.clone()),
+            _ => {}
         }
     }
     for pod in pods.iter().filter(|pod| pod.spec.node_name.is_empty()) {
@@ -50,7 +56,7 @@ pub(crate) fn events(objects: &[Object], pods: &[Pod], warnings: &mut Vec<String
         }
     }
     warnings.extend(doubtful_claims(&stored, pods));
-    stored.iter().filter_map(Event::of_storage).collect()
+    stored.into_iter().filter_map(Event::of_storage).collect()
 }
 
 /// Claims of pods which want a place that are not in the input, or that wait to be bound
@@ -103,7 +109,7 @@ fn doubtful_claims(stored: &[Object], pods: &[Pod]) -> Vec<String> {
 
 /// The claims that controllers make for a pod: those of its StatefulSet, and those of its
 /// ephemeral volumes.
-fn claims_of(pod: &Pod, sets: &[&StatefulSet]) -> Vec<PersistentVolumeClaim> {
+fn claims_of(pod: &Pod, sets: &StatefulSets<'_>) -> Vec<PersistentVolumeClaim> {
     if pod.spec.volumes.is_empty() {
         return Vec::new();
     }
@@ -111,11 +117,7 @@ fn claims_of(pod: &Pod, sets: &[&StatefulSet]) -> Vec<PersistentVolumeClaim> {
         .metadata
         .controller()
         .filter(|owner| owner.kind == "StatefulSet");
-    let set = set.and_then(|owner| {
-        sets.iter().find(|set| {
-            set.metadata.name == owner.name && set.metadata.namespace == pod.metadata.namespace
-        })
-    });
+    let set = set.and_then(|owner| sets.get(&(&*pod.metadata.namespace, &*owner.name)));
     let templates = set.iter().flat_map(|set| &set.spec.volume_claim_templates);
     let mut claims: Vec<PersistentVolumeClaim> = templates
         .map(|template| {

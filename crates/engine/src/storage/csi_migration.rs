@@ -8,8 +8,9 @@
 use std::collections::BTreeSet;
 
 use outrank_api::types::{
-    AwsElasticBlockStoreVolumeSource, AzureDiskVolumeSource, NodeSelector, NodeSelectorRequirement,
-    PersistentVolume, StringMap, Volume,
+    AwsElasticBlockStoreVolumeSource, AzureDiskVolumeSource, CinderVolumeSource,
+    GcePersistentDiskVolumeSource, NodeSelector, NodeSelectorRequirement, PersistentVolume,
+    PersistentVolumeSpec, PortworxVolumeSource, StringMap, Volume,
 };
 
 use super::{CsiVolume, ZONE_SEPARATOR, compile_nodes};
@@ -74,25 +75,14 @@ impl Migrated {
     /// Compiles a volume, if a plugin with a successor serves it.
     pub(super) fn compile(volume: &PersistentVolume, symbols: &mut Symbols) -> Option<Self> {
         let spec = &volume.spec;
-        let (migration, handle) = if let Some(disk) = &spec.gce_persistent_disk {
-            (GCE, gce_handle(&disk.pd_name, &volume.metadata.labels))
-        } else if let Some(disk) = &spec.aws_elastic_block_store {
-            (AWS, aws_handle(disk))
-        } else if let Some(disk) = &spec.cinder {
-            (CINDER, Ok(disk.volume_id.clone()))
-        } else if let Some(disk) = &spec.azure_disk {
-            (AZURE_DISK, azure_handle(disk))
-        } else if let Some(disk) = &spec.portworx_volume {
-            (PORTWORX, Ok(disk.volume_id.clone()))
-        } else {
-            return None;
-        };
+        let labels = &volume.metadata.labels;
+        let (migration, handle) = Disks::of_volume(spec).taken_over(labels)?;
         let affinity = spec
             .node_affinity
             .as_ref()
             .and_then(|affinity| affinity.required.clone());
         let affinity = match migration.zone_key {
-            Some(key) => migrate_affinity(affinity, &volume.metadata.labels, key),
+            Some(key) => migrate_affinity(affinity, labels, key),
             None => affinity,
         };
         Some(Self {
@@ -114,24 +104,61 @@ impl Migration {
     }
 }
 
+/// The disks of plugins with a successor that counts; at most one is there.
+struct Disks<'v> {
+    aws: &'v Option<AwsElasticBlockStoreVolumeSource>,
+    azure: &'v Option<AzureDiskVolumeSource>,
+    cinder: &'v Option<CinderVolumeSource>,
+    gce: &'v Option<GcePersistentDiskVolumeSource>,
+    portworx: &'v Option<PortworxVolumeSource>,
+}
+
+impl<'v> Disks<'v> {
+    fn of_volume(spec: &'v PersistentVolumeSpec) -> Self {
+        Self {
+            aws: &spec.aws_elastic_block_store,
+            azure: &spec.azure_disk,
+            cinder: &spec.cinder,
+            gce: &spec.gce_persistent_disk,
+            portworx: &spec.portworx_volume,
+        }
+    }
+
+    fn of_pod(volume: &'v Volume) -> Self {
+        Self {
+            aws: &volume.aws_elastic_block_store,
+            azure: &volume.azure_disk,
+            cinder: &volume.cinder,
+            gce: &volume.gce_persistent_disk,
+            portworx: &volume.portworx_volume,
+        }
+    }
+
+    /// Who took over, and the driver's name of the disk or why there is none. `labels` are
+    /// those of the volume.
+    fn taken_over(&self, labels: &StringMap) -> Option<(Migration, Result<String, String>)> {
+        Some(if let Some(disk) = self.gce {
+            (GCE, gce_handle(&disk.pd_name, labels))
+        } else if let Some(disk) = self.aws {
+            (AWS, aws_handle(disk))
+        } else if let Some(disk) = self.cinder {
+            (CINDER, Ok(disk.volume_id.clone()))
+        } else if let Some(disk) = self.azure {
+            (AZURE_DISK, azure_handle(disk))
+        } else if let Some(disk) = self.portworx {
+            (PORTWORX, Ok(disk.volume_id.clone()))
+        } else {
+            return None;
+        })
+    }
+}
+
 /// A disk of a pod itself as a CSI driver knows it; `None` if none took over.
 pub(super) fn inline_disk(
     volume: &Volume,
     symbols: &mut Symbols,
 ) -> Option<Result<CsiVolume, Box<str>>> {
-    let (migration, handle) = if let Some(disk) = &volume.gce_persistent_disk {
-        (GCE, gce_handle(&disk.pd_name, &StringMap::new()))
-    } else if let Some(disk) = &volume.aws_elastic_block_store {
-        (AWS, aws_handle(disk))
-    } else if let Some(disk) = &volume.cinder {
-        (CINDER, Ok(disk.volume_id.clone()))
-    } else if let Some(disk) = &volume.azure_disk {
-        (AZURE_DISK, azure_handle(disk))
-    } else if let Some(disk) = &volume.portworx_volume {
-        (PORTWORX, Ok(disk.volume_id.clone()))
-    } else {
-        return None;
-    };
+    let (migration, handle) = Disks::of_pod(volume).taken_over(&StringMap::new())?;
     let text = |error| {
         format!(
             "converting volume({}) from inline to csi: {error}",

@@ -24,7 +24,7 @@ pub(crate) fn tell(engine: &mut Engine, object: Value) {
     let event = match object {
         Object::Node(node) => Event::NodeChanged(*node),
         Object::Pod(pod) => Event::PodChanged(*pod),
-        other => Event::of_storage(&other).expect("an object of storage"),
+        other => Event::of_storage(other).expect("an object of storage"),
     };
     engine.handle(event, 0);
 }

@@ -266,11 +266,10 @@ fn pending(report: &Report, out: &mut String) {
         };
         let number = count(pods.len(), "pod");
         let _ = writeln!(out, "  {number} of priority {priority}: {state}{message}");
-        let names: Vec<String> = pods
+        let names = pods
             .iter()
-            .map(|pod| format!("{}/{}", pod.namespace, pod.name))
-            .collect();
-        let _ = writeln!(out, "    {}", some(&names));
+            .map(|pod| format!("{}/{}", pod.namespace, pod.name));
+        let _ = writeln!(out, "    {}", some(names));
     }
     let preemptors = report.pending.iter().filter(|pod| pod.may_preempt).count();
     if preemptors > 0 {
@@ -301,7 +300,7 @@ fn rest(report: &Report, out: &mut String) {
         }
         for (message, pods) in groups {
             let _ = writeln!(out, "  {}: {message}", count(pods.len(), "pod"));
-            let _ = writeln!(out, "    {}", some(&pods));
+            let _ = writeln!(out, "    {}", some(pods.iter()));
         }
     }
     if !report.kubelet_refusals.is_empty() {
@@ -315,23 +314,24 @@ fn rest(report: &Report, out: &mut String) {
         for ([node, reason, message], pods) in groups {
             let number = count(pods.len(), "pod");
             let _ = writeln!(out, "  {number} on {node}: {reason}: {message}");
-            let _ = writeln!(out, "    {}", some(&pods));
+            let _ = writeln!(out, "    {}", some(pods.iter()));
         }
     }
     if !report.other_schedulers.is_empty() {
         let _ = writeln!(out, "\nLEFT TO OTHER SCHEDULERS");
         for (scheduler, pods) in &report.other_schedulers {
-            let _ = writeln!(out, "  {scheduler}: {}", some(pods));
+            let _ = writeln!(out, "  {scheduler}: {}", some(pods.iter()));
         }
     }
 }
 
 /// The first few names, and how many more there are.
-fn some<Name: AsRef<str>>(pods: &[Name]) -> String {
-    let first = pods.iter().take(NAMED_PODS);
-    let mut names: Vec<String> = first.map(|pod| pod.as_ref().to_owned()).collect();
-    if pods.len() > NAMED_PODS {
-        names.push(format!("{} more", pods.len() - NAMED_PODS));
+fn some(pods: impl ExactSizeIterator<Item: ToString>) -> String {
+    let number = pods.len();
+    let first = pods.take(NAMED_PODS);
+    let mut names: Vec<String> = first.map(|pod| pod.to_string()).collect();
+    if number > NAMED_PODS {
+        names.push(format!("{} more", number - NAMED_PODS));
     }
     names.join(", ")
 }

@@ -4,7 +4,7 @@
 //! and DaemonSets stay as they are. A rollout that hangs on the way would go unnoticed, so
 //! every one is pointed out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use outrank_api::decode::Object;
 use outrank_api::types::{Container, Pod, PodSpec};
@@ -16,36 +16,30 @@ pub(super) fn warnings(
     deleted: &[Pod],
     created: &[Pod],
 ) -> Vec<String> {
+    let mut owned: HashMap<[&str; 3], Vec<&Pod>> = HashMap::new();
+    for pod in kept {
+        if let Some(owner) = pod.metadata.controller() {
+            let key = [&*owner.kind, &*pod.metadata.namespace, &*owner.name];
+            owned.entry(key).or_default().push(pod);
+        }
+    }
     let mut warnings = Vec::new();
     for object in objects {
-        let metadata = object.metadata();
-        let name = format!(
-            "{} {}/{}",
-            object.kind().name(),
-            metadata.namespace,
-            metadata.name
-        );
-        let owned = |pod: &&Pod| {
-            pod.metadata.namespace == metadata.namespace
-                && pod.metadata.controller().is_some_and(|owner| {
-                    owner.kind == object.kind().name() && owner.name == metadata.name
-                })
-        };
         let template = match object {
             Object::StatefulSet(set) => &set.spec.template.spec,
             Object::DaemonSet(set) => &set.spec.template.spec,
             _ => continue,
         };
-        let differing = kept
-            .iter()
-            .filter(owned)
-            .filter(|pod| differs(&pod.spec, template));
-        let pods: Vec<&str> = differing.map(|pod| pod.metadata.name.as_str()).collect();
-        if let [first, ..] = pods.as_slice() {
+        let (kind, metadata) = (object.kind().name(), object.metadata());
+        let (namespace, name) = (&*metadata.namespace, &*metadata.name);
+        let pods = owned.get(&[kind, namespace, name]).into_iter().flatten();
+        let differing: Vec<_> = pods.filter(|pod| differs(&pod.spec, template)).collect();
+        if let [first, ..] = differing.as_slice() {
             warnings.push(format!(
-                "{name}: its template differs from {} running pods ({first}, ...); they are \
-                 taken to stay as they are, a rollout is not rehearsed",
-                pods.len()
+                "{kind} {namespace}/{name}: its template differs from {} running pods ({}, ...); \
+                 they are taken to stay as they are, a rollout is not rehearsed",
+                differing.len(),
+                first.metadata.name
             ));
         }
     }

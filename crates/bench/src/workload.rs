@@ -45,7 +45,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outrank_api::diagnostic::Diagnostic;
-use outrank_api::types::{Namespace, Node, Pod, ResourceList};
+use outrank_api::types::{Namespace, Node, ObjectMeta, Pod, ResourceList};
 
 pub use read::read;
 
@@ -178,9 +178,7 @@ impl CreateNodes {
         (0..self.count).map(|i| {
             let mut node = (*self.template).clone();
             let metadata = &mut node.metadata;
-            if metadata.name.is_empty() {
-                metadata.name = format!("{}{}", metadata.generate_name, self.first_index + i);
-            }
+            name_by_number(metadata, self.first_index + i);
             let hostname = metadata.name.clone();
             metadata
                 .labels
@@ -211,9 +209,7 @@ impl CreatePods {
         (0..self.count).map(|i| {
             let mut pod = (*self.template).clone();
             let metadata = &mut pod.metadata;
-            if metadata.name.is_empty() {
-                metadata.name = format!("{}{}", metadata.generate_name, self.first_index + i);
-            }
+            name_by_number(metadata, self.first_index + i);
             metadata.namespace.clone_from(&self.namespace);
             pod
         })
@@ -229,6 +225,13 @@ impl CreateNamespaces {
             outrank_api::defaults::default_namespace(&mut namespace);
             namespace
         })
+    }
+}
+
+/// Names an object that leaves that to the API server.
+fn name_by_number(metadata: &mut ObjectMeta, number: usize) {
+    if metadata.name.is_empty() {
+        metadata.name = format!("{}{number}", metadata.generate_name);
     }
 }
 

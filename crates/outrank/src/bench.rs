@@ -1,14 +1,14 @@
 //! `outrank bench`: how fast decisions are.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use outrank_bench::measure::{Limits, Measured, measure};
-use outrank_bench::workload::read_from_disk;
+use outrank_bench::workload::{TestCase, Workload, read_from_disk};
 
 use crate::table::{align_right, amount, table, text};
 
@@ -62,34 +62,7 @@ pub(crate) fn main(arguments: &Bench) -> Result<ExitCode> {
             .iter()
             .for_each(|warning| crate::tell(&warning.to_string()));
         for case in file.test_cases {
-            if arguments
-                .only
-                .as_ref()
-                .is_some_and(|only| !only.starts_with(case.name.as_str()))
-                && case.workloads.is_err()
-            {
-                continue;
-            }
-            let workloads = case.workloads.map_err(|errors| {
-                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                anyhow::anyhow!("{}", errors.join("\n"))
-            })?;
-            if case.scheduler_config_path.is_some() {
-                bail!(
-                    "{}: {}: schedulerConfigPath is not supported",
-                    path.display(),
-                    case.name
-                );
-            }
-            for mut workload in workloads {
-                workload.name = format!("{}/{}", case.name, workload.name);
-                let only = arguments.only.as_ref();
-                let label = arguments.label.as_ref();
-                if only.is_some_and(|only| !workload.name.contains(only.as_str()))
-                    || label.is_some_and(|label| !workload.labels.contains(label))
-                {
-                    continue;
-                }
+            for workload in selected(arguments, path, case)? {
                 if std::io::stderr().is_terminal() {
                     crate::tell(&format!("{} ...", workload.name));
                 }
@@ -108,6 +81,37 @@ pub(crate) fn main(arguments: &Bench) -> Result<ExitCode> {
         bail!("decisions differ from full evaluations; please report this");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The workloads of a test case that are asked for, named `CASE/WORKLOAD`. A case that
+/// cannot be run is an error only if it may be asked for.
+fn selected(arguments: &Bench, path: &Path, case: TestCase) -> Result<Vec<Workload>> {
+    let only = arguments.only.as_deref();
+    let is_other = only.is_some_and(|only| !only.starts_with(case.name.as_str()));
+    let mut workloads = match case.workloads {
+        Ok(workloads) => workloads,
+        Err(_) if is_other => return Ok(Vec::new()),
+        Err(errors) => {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            bail!("{}", errors.join("\n"));
+        }
+    };
+    if case.scheduler_config_path.is_some() {
+        bail!(
+            "{}: {}: schedulerConfigPath is not supported",
+            path.display(),
+            case.name
+        );
+    }
+    for workload in &mut workloads {
+        workload.name = format!("{}/{}", case.name, workload.name);
+    }
+    let label = arguments.label.as_ref();
+    workloads.retain(|workload| {
+        only.is_none_or(|only| workload.name.contains(only))
+            && label.is_none_or(|label| workload.labels.contains(label))
+    });
+    Ok(workloads)
 }
 
 fn report(arguments: &Bench, measured: &[Measured]) -> Result<()> {

@@ -1,28 +1,16 @@
 //! Broken and hostile inputs: nothing panics, and what is kept grows no faster than the
 //! input. Every test runs from fixed seeds.
 
+#[path = "../../../tests/random.rs"]
+mod random;
+
 use std::io::Write;
 
 use outrank_api::decode::{self, Loaded};
 use outrank_api::document::{self, ALIAS_BYTES_BASE, DEPTH_MAX, Document, DuplicateKey, Receiver};
 use serde_json::Value;
 
-/// A small generator of reproducible numbers (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-}
+use random::Random;
 
 fn load(bytes: &[u8]) -> Loaded {
     decode::load([("fuzz", bytes)])

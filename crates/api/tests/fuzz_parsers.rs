@@ -4,6 +4,9 @@
 //! The inputs come from fixed seeds: random bytes, mutated valid texts, and texts put
 //! together from pieces of each language.
 
+#[path = "../../../tests/random.rs"]
+mod random;
+
 use std::time::{Duration, Instant};
 
 use outrank_api::fields::FieldSelector;
@@ -13,28 +16,11 @@ use outrank_api::quantity::Quantity;
 use outrank_api::taints::{TaintSpecs, taint_string};
 use outrank_api::types::StringMap;
 
+use random::Random;
+
 const ROUNDS: usize = 20_000;
 
-/// The generator splitmix64: simple, and good enough to pick test inputs.
-struct Random(u64);
-
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-
-    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
-        from[self.below(from.len())]
-    }
-
     fn bytes(&mut self) -> Vec<u8> {
         let len = self.below(24);
         (0..len).map(|_| self.next() as u8).collect()

@@ -1,29 +1,13 @@
 //! Broken and hostile configurations: nothing panics, what is said is bounded by the input,
 //! and what is accepted makes an engine. Every test runs from fixed seeds.
 
+#[path = "../../../tests/random.rs"]
+mod random;
+
 use outrank_engine::Engine;
 use serde_json::{Value, json};
 
-/// A small generator of reproducible numbers (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-
-    fn pick<'t, T>(&mut self, values: &'t [T]) -> &'t T {
-        &values[self.below(values.len())]
-    }
-}
+use random::Random;
 
 fn valid() -> Value {
     json!({

@@ -197,11 +197,11 @@ fn room_that_a_deleted_pod_leaves_is_found() {
     assert_eq!(next(&mut engine, 20 * SECOND), placed("second"));
 }
 
-#[test]
-fn room_that_was_kept_for_a_nominated_pod_is_found_when_that_is_gone() {
+/// Two pods wait: `nominated`, for which preemption made room on n1 where it cannot start yet,
+/// and `waits`.
+fn with_room_kept_on_n1() -> Engine {
     let mut engine = engine();
     add_node(&mut engine, "n1", "4", 0);
-    // Preemption made room for it on n1, but it cannot start there yet.
     let mut nominated = pod_with(
         "nominated",
         "4",
@@ -211,6 +211,12 @@ fn room_that_was_kept_for_a_nominated_pod_is_found_when_that_is_gone() {
     nominated.status.nominated_node_name = "n1".into();
     add(&mut engine, nominated, 0);
     add(&mut engine, pod("waits", "1", 0), 0);
+    engine
+}
+
+#[test]
+fn room_that_was_kept_for_a_nominated_pod_is_found_when_that_is_gone() {
+    let mut engine = with_room_kept_on_n1();
     assert_eq!(next(&mut engine, 0), refused("nominated"));
     assert_eq!(next(&mut engine, 0), refused("waits"));
     delete(&mut engine, "nominated", 20 * SECOND);
@@ -219,21 +225,10 @@ fn room_that_was_kept_for_a_nominated_pod_is_found_when_that_is_gone() {
 
 #[test]
 fn room_that_was_kept_for_a_nominated_pod_is_found_when_that_goes_elsewhere() {
-    let mut engine = engine();
-    add_node(&mut engine, "n1", "4", 0);
-    let mut nominated = pod_with(
-        "nominated",
-        "4",
-        10,
-        &json!({"nodeSelector": {"disk": "ssd"}}),
-    );
-    nominated.status.nominated_node_name = "n1".into();
-    add(&mut engine, nominated, 0);
-    add(&mut engine, pod("waits", "1", 0), 0);
+    let mut engine = with_room_kept_on_n1();
     assert_eq!(tried(&mut engine, 0), ["nominated", "waits"]);
     let mut fast = node("n2", "4");
     fast.metadata.labels.insert("disk".into(), "ssd".into());
-    fast.spec.taints = vec![];
     engine.handle(Event::NodeChanged(fast), 20 * SECOND);
     assert_eq!(next(&mut engine, 20 * SECOND), placed("nominated"));
     assert_eq!(next(&mut engine, 20 * SECOND), placed("waits"));

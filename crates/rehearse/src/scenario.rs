@@ -282,3 +282,12 @@ fn changed_value(before: &Object, after: &Object) -> Option<String> {
         )
     })
 }
+
+/// The scenario of a manifest without mistakes.
+#[cfg(test)]
+pub(crate) fn scenario_of(manifest: &str) -> Scenario {
+    let loaded = outrank_api::decode::load([("test.yaml", manifest.as_bytes())]);
+    assert_eq!(loaded.errors, []);
+    let objects = loaded.objects.into_iter().map(|loaded| loaded.object);
+    Scenario::new(objects.collect(), Vec::new()).expect("a scenario")
+}

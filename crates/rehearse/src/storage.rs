@@ -196,10 +196,8 @@ fn give_class(claim: &mut PersistentVolumeClaim, default_class: Option<&str>) {
 
 #[cfg(test)]
 mod tests {
-    use outrank_api::decode::load;
-
     use crate::run::run;
-    use crate::scenario::Scenario;
+    use crate::scenario::scenario_of;
 
     const CLUSTER: &str = r#"
 apiVersion: v1
@@ -239,15 +237,8 @@ spec:
       resources: {requests: {storage: 1Gi}}
 "#;
 
-    fn scenario(manifest: &str) -> Scenario {
-        let loaded = load([("cluster.yaml", manifest.as_bytes())]);
-        assert_eq!(loaded.errors, []);
-        let objects = loaded.objects.into_iter().map(|loaded| loaded.object);
-        Scenario::new(objects.collect(), Vec::new()).expect("a scenario")
-    }
-
     fn pending(manifest: &str) -> Vec<String> {
-        let scenario = scenario(manifest);
+        let scenario = scenario_of(manifest);
         let report = run(&scenario, &Default::default(), &mut |_, _| {});
         let pending = report.expect("a report").pending.into_iter();
         pending
@@ -267,15 +258,15 @@ spec:
 
     #[test]
     fn claims_that_hold_pods_back_are_told() {
-        assert_eq!(scenario(CLUSTER).warnings, Vec::<String>::new());
+        assert_eq!(scenario_of(CLUSTER).warnings, Vec::<String>::new());
         let at_once = CLUSTER.replace("WaitForFirstConsumer", "Immediate");
-        let told = scenario(&at_once).warnings;
+        let told = scenario_of(&at_once).warnings;
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(told[0].contains("default/data-web-0 is bound to no volume"));
         let pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  \
                    containers: [{name: c, image: i}]\n  volumes:\n  - name: v\n    \
                    persistentVolumeClaim: {claimName: lost}\n";
-        let told = scenario(&format!("{CLUSTER}{pod}")).warnings;
+        let told = scenario_of(&format!("{CLUSTER}{pod}")).warnings;
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].contains("default/lost is not in the input"));
     }

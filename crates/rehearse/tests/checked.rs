@@ -1,6 +1,9 @@
 //! Rehearsals, looked at by the checker: nothing is where it may not be, nothing waits that
 //! has room; and what becomes of each manifest in `tests/seeds`.
 
+#[path = "../../../tests/random.rs"]
+mod random;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +15,8 @@ use outrank_rehearse::report::{PendingState, Report};
 use outrank_rehearse::trace::{TraceOptions, read_trace};
 use outrank_rehearse::{RunOptions, Scenario, input, run};
 use serde_json::json;
+
+use random::Random;
 
 fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -303,27 +308,6 @@ fn what_is_not_about_scheduling_is_left_out() {
         assert!(loaded.objects.is_empty(), "{file}");
         assert_eq!(loaded.ignored.len(), 1, "{file}");
         assert_eq!(loaded.ignored[0].kind, kind);
-    }
-}
-
-/// A small generator of reproducible numbers (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-
-    fn one_in(&mut self, number: usize) -> bool {
-        self.below(number) == 0
     }
 }
 

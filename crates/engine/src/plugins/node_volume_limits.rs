@@ -211,8 +211,8 @@ mod tests {
 
     use crate::Engine;
     use crate::storage::testing::{
-        bound_claim, claim, decide, engine, node, pod, pod_with_claims, refusals, tell, volume,
-        waiting_class,
+        bound_claim, claim, decide, engine, node, pod, pod_with_claims, refusals, tell,
+        volume_everywhere, waiting_class,
     };
 
     const FULL: &str = "node(s) exceed max volume count";
@@ -228,9 +228,7 @@ mod tests {
         let mut engine = engine([node("a", json!({})), csi_node("csi.example.com", count)]);
         for number in 0..4 {
             let name = format!("v{number}");
-            let mut volume = volume(&name, "", "1Gi", "");
-            volume["spec"]["nodeAffinity"] = json!(null);
-            tell(&mut engine, volume);
+            tell(&mut engine, volume_everywhere(&name));
             tell(&mut engine, bound_claim(&format!("c{number}"), &name));
         }
         engine

@@ -456,11 +456,11 @@ impl ClusterScorePlugin for VolumeBinding {
 mod tests {
     use serde_json::json;
 
-    use crate::Event;
     use crate::storage::testing::{
         bound_claim, claim, decide, engine, node, pod, pod_with_claims, refusals, tell, volume,
         waiting_class,
     };
+    use crate::{Engine, Event};
 
     fn two_zones() -> [serde_json::Value; 2] {
         [
@@ -555,8 +555,8 @@ mod tests {
         assert_eq!(decide(&mut engine, "r"), message);
     }
 
-    #[test]
-    fn what_was_assumed_is_taken_back_when_the_pod_comes_back_unbound() {
+    /// Pods p and q each want the one local volume; p was decided first.
+    fn where_p_took_the_only_volume() -> Engine {
         let mut engine = engine(two_zones());
         tell(
             &mut engine,
@@ -568,6 +568,12 @@ mod tests {
             tell(&mut engine, pod_with_claims(name, &[name]));
         }
         assert_eq!(decide(&mut engine, "p"), "a");
+        engine
+    }
+
+    #[test]
+    fn what_was_assumed_is_taken_back_when_the_pod_comes_back_unbound() {
+        let mut engine = where_p_took_the_only_volume();
         assert!(decide(&mut engine, "q").starts_with("0/2"));
         tell(&mut engine, pod_with_claims("p", &["p"]));
         assert_eq!(decide(&mut engine, "q"), "a");
@@ -575,17 +581,7 @@ mod tests {
 
     #[test]
     fn what_was_assumed_stays_when_the_pod_is_bound_and_goes() {
-        let mut engine = engine(two_zones());
-        tell(
-            &mut engine,
-            waiting_class("local", "kubernetes.io/no-provisioner"),
-        );
-        tell(&mut engine, volume("v", "local", "2Gi", "one"));
-        for name in ["p", "q"] {
-            tell(&mut engine, claim(name, "local"));
-            tell(&mut engine, pod_with_claims(name, &[name]));
-        }
-        assert_eq!(decide(&mut engine, "p"), "a");
+        let mut engine = where_p_took_the_only_volume();
         let gone = Event::PodGone {
             namespace: "default".into(),
             name: "p".into(),

@@ -127,10 +127,10 @@ impl NodeFilter for Filter<'_> {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::Event;
     use crate::storage::testing::{
-        bound_claim, decide, engine, node, pod, pod_with_claims, refusals, tell,
+        bound_claim, decide, engine, node, pod, pod_with_claims, refusals, tell, volume_everywhere,
     };
+    use crate::{Engine, Event};
 
     fn disk(source: &str, value: Value) -> Value {
         json!([{"name": "disk", source: value}])
@@ -167,15 +167,18 @@ mod tests {
         }
     }
 
+    /// The bound claim `data`, which only one pod may use.
+    fn claim_data_for_one_pod(engine: &mut Engine) {
+        let mut claim = bound_claim("data", "v");
+        claim["spec"]["accessModes"] = json!(["ReadWriteOncePod"]);
+        tell(engine, claim);
+        tell(engine, volume_everywhere("v"));
+    }
+
     #[test]
     fn a_claim_for_one_pod_is_free_again_once_its_pod_is_gone() {
         let mut engine = engine([node("a", json!({})), node("b", json!({}))]);
-        let mut claim = bound_claim("data", "v");
-        claim["spec"]["accessModes"] = json!(["ReadWriteOncePod"]);
-        tell(&mut engine, claim);
-        let mut volume = crate::storage::testing::volume("v", "", "1Gi", "");
-        volume["spec"]["nodeAffinity"] = json!(null);
-        tell(&mut engine, volume);
+        claim_data_for_one_pod(&mut engine);
         tell(&mut engine, pod_with_claims("p", &["data"]));
         tell(&mut engine, pod_with_claims("q", &["data"]));
         assert_eq!(decide(&mut engine, "p"), "a");
@@ -194,12 +197,7 @@ mod tests {
     #[test]
     fn a_claim_of_the_same_name_in_another_namespace_is_another_claim() {
         let mut engine = engine([node("a", json!({}))]);
-        let mut claim = bound_claim("data", "v");
-        claim["spec"]["accessModes"] = json!(["ReadWriteOncePod"]);
-        tell(&mut engine, claim);
-        let mut volume = crate::storage::testing::volume("v", "", "1Gi", "");
-        volume["spec"]["nodeAffinity"] = json!(null);
-        tell(&mut engine, volume);
+        claim_data_for_one_pod(&mut engine);
         let mut other = pod_with_claims("p", &["data"]);
         other["metadata"]["namespace"] = "other".into();
         other["spec"]["nodeName"] = "a".into();

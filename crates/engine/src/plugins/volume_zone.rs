@@ -147,14 +147,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::storage::testing::{
-        bound_claim, engine, node, pod_with_claims, refusals, tell, volume,
+        bound_claim, engine, node, pod_with_claims, refusals, tell, volume_everywhere,
     };
 
     /// Whether nodes with some labels are refused for a volume with others.
     fn refused(volume_labels: Value, node_labels: Value) -> bool {
         let mut engine = engine([node("a", node_labels)]);
-        let mut volume = volume("v", "", "1Gi", "");
-        volume["spec"]["nodeAffinity"] = json!(null);
+        let mut volume = volume_everywhere("v");
         volume["metadata"]["labels"] = volume_labels;
         tell(&mut engine, volume);
         tell(&mut engine, bound_claim("data", "v"));

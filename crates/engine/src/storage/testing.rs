@@ -105,6 +105,13 @@ pub(crate) fn volume(name: &str, class: &str, size: &str, zone: &str) -> Value {
         "status": {"phase": "Available"}})
 }
 
+/// A volume of a gibibyte and no class that every node can reach.
+pub(crate) fn volume_everywhere(name: &str) -> Value {
+    let mut volume = volume(name, "", "1Gi", "");
+    volume["spec"]["nodeAffinity"] = json!(null);
+    volume
+}
+
 /// A class whose claims wait for their first pod.
 pub(crate) fn waiting_class(name: &str, provisioner: &str) -> Value {
     json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},

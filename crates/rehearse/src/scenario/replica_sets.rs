@@ -133,16 +133,7 @@ fn replica_set(deployment: &Deployment, name: &str, pods: &[&Pod], is_current: b
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn objects(text: &str) -> Vec<Object> {
-        let loaded = outrank_api::decode::load([("test.yaml", text.as_bytes())]);
-        assert!(loaded.errors.is_empty(), "{:?}", loaded.errors);
-        loaded
-            .objects
-            .into_iter()
-            .map(|loaded| loaded.object)
-            .collect()
-    }
+    use crate::scenario::scenario_of;
 
     const DEPLOYMENT: &str = "
 apiVersion: apps/v1
@@ -179,7 +170,7 @@ spec: {{nodeName: n1, containers: [{{name: c, image: i}}]}}
             pod("web-1", "aaa", "2026-01-01T00:00:00Z"),
             pod("web-2", "aaa", "2026-01-01T00:00:00Z")
         );
-        let scenario = crate::Scenario::new(objects(&text), Vec::new()).unwrap();
+        let scenario = scenario_of(&text);
         assert_eq!(scenario.pods.len(), 2, "no pod is made twice");
         assert!(scenario.deleted.is_empty());
         assert_eq!(scenario.warnings.len(), 1);
@@ -192,7 +183,7 @@ spec: {{nodeName: n1, containers: [{{name: c, image: i}}]}}
             pod("web-old", "old", "2026-01-01T00:00:00Z"),
             pod("web-new", "new", "2026-02-01T00:00:00Z")
         );
-        let scenario = crate::Scenario::new(objects(&text), Vec::new()).unwrap();
+        let scenario = scenario_of(&text);
         let deleted: Vec<String> = scenario.deleted.iter().map(Pod::key).collect();
         assert_eq!(deleted, ["default/web-old"]);
         assert_eq!(scenario.pods.len(), 2, "one is there, one is created");

@@ -538,9 +538,11 @@ fn check_time(value: &Value, here: &Here<'_>, findings: &mut Findings) -> bool {
 /// Whether the value, which has the right type, may stand in this field.
 fn check_rules(field: &Field, value: &Value, here: &Here<'_>, findings: &mut Findings) -> bool {
     if let (Value::Array(elements), false) = (value, field.allowed.is_empty()) {
-        let checks = elements.iter().enumerate();
-        let checks = checks.map(|(index, it)| check_rules(field, it, &here.index(index), findings));
-        return checks.fold(true, |all, ok| all && ok);
+        let mut ok = true;
+        for (index, element) in elements.iter().enumerate() {
+            ok &= check_rules(field, element, &here.index(index), findings);
+        }
+        return ok;
     }
     if let (Value::String(text), allowed @ [_, ..]) = (value, field.allowed.as_slice())
         && !text.is_empty()

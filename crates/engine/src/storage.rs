@@ -342,6 +342,11 @@ impl Storage {
         }
     }
 
+    /// What was reserved for a pod, until it is known to be bound to its node.
+    pub fn reservation(&self, pod: PodId) -> Option<&VolumeReservation> {
+        self.reservations.get(&pod)
+    }
+
     /// Takes back what was assumed for a pod that did not get its place after all. Returns
     /// whether there was anything.
     pub(crate) fn unreserve(&mut self, pod: PodId) -> bool {

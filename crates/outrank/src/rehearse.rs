@@ -37,9 +37,9 @@ Examples:
   outrank rehearse -f cluster.yaml
 
   # A live cluster, and what a change would do to it
-  kubectl get nodes,pods,deployments,replicasets,statefulsets,daemonsets,jobs,\\
-    services,namespaces,priorityclasses,persistentvolumeclaims,persistentvolumes,\\
-    storageclasses,csinodes,csidrivers,csistoragecapacities,volumeattachments \\
+  kubectl get nodes,pods,deployments,replicasets,replicationcontrollers,statefulsets,\
+daemonsets,jobs,cronjobs,priorityclasses,namespaces,services,persistentvolumeclaims,\
+persistentvolumes,storageclasses,csinodes,csidrivers,csistoragecapacities,volumeattachments \\
     -A -o yaml | outrank rehearse -f - --apply new.yaml
 
   # Every pod and where it goes, as JSON
@@ -392,5 +392,26 @@ fn count(number: usize, what: &str) -> String {
         format!("1 {what}")
     } else {
         format!("{number} {what}s")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Args;
+    use outrank_api::decode::ObjectKind;
+
+    #[test]
+    fn the_dump_in_the_help_has_every_kind_that_is_read() {
+        let command = super::Rehearse::augment_args(clap::Command::new("rehearse"));
+        let help = command.get_after_long_help().expect("examples").to_string();
+        let dump = help.lines().find(|line| line.contains("kubectl get"));
+        let dump = dump
+            .expect("a dump")
+            .trim()
+            .trim_start_matches("kubectl get ");
+        let kinds: Vec<&str> = dump.split([',', ' ']).collect();
+        for kind in ObjectKind::ALL {
+            assert!(kinds.contains(&kind.plural()), "{}", kind.plural());
+        }
     }
 }

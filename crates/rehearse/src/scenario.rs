@@ -12,6 +12,7 @@ use outrank_admission::PriorityResolver;
 use outrank_api::decode::{LoadedObject, Object, ObjectKind};
 use outrank_api::defaults::{add_default_tolerations, default_pod};
 use outrank_api::types::{Node, Pod, PodSpec, PriorityClass};
+use outrank_controllers::volumes::PersistentVolumeBinder;
 use outrank_controllers::{Workload, reconcile};
 use outrank_engine::Event;
 
@@ -28,6 +29,8 @@ pub struct Scenario {
     /// Labels of namespaces, services, which pods workloads select, and storage: what is
     /// read beside pods and nodes.
     pub surroundings: Vec<Event>,
+    /// Who binds claims to volumes once their pods are placed.
+    pub binder: PersistentVolumeBinder,
     /// What had to be assumed because the input does not say.
     pub warnings: Vec<String>,
     /// Pods that admission refused; they are not among `pods`.
@@ -110,8 +113,14 @@ impl Scenario {
             ..Self::default()
         };
         scenario.admit(pods, reconciled.create, &classes)?;
-        let storage = storage::events(&objects, &scenario.pods, &mut scenario.warnings);
+        let (storage, binder) = storage::prepare(
+            &objects,
+            &scenario.nodes,
+            &scenario.pods,
+            &mut scenario.warnings,
+        );
         scenario.surroundings.extend(storage);
+        scenario.binder = binder;
         Ok(scenario)
     }
 

@@ -23,7 +23,7 @@ use outrank_api::decode::Object;
 use outrank_api::labels::Selector;
 use outrank_api::quantity::Quantity;
 use outrank_api::types::{
-    ClaimReference, CsiPersistentVolumeSource, NodeSelector, NodeSelectorRequirement,
+    ClaimReference, CsiPersistentVolumeSource, Node, NodeSelector, NodeSelectorRequirement,
     NodeSelectorTerm, ObjectMeta, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec,
     PersistentVolumeStatus, ResourceList, StorageClass, StringMap, VolumeNodeAffinity,
 };
@@ -133,10 +133,13 @@ pub struct BoundClaims {
 }
 
 impl PersistentVolumeBinder {
-    /// Takes in claims, volumes, storage classes, nodes and CSINodes; other objects are
-    /// left out.
-    pub fn new<'o>(objects: impl IntoIterator<Item = &'o Object>) -> Self {
+    /// Takes in nodes, and of other objects claims, volumes, storage classes and CSINodes.
+    pub fn new(nodes: &[Node], objects: &[Object]) -> Self {
         let mut binder = Self::default();
+        for Node { metadata, .. } in nodes {
+            let labels = metadata.labels.clone();
+            binder.nodes.insert(metadata.name.clone(), labels);
+        }
         for object in objects {
             let name = object.metadata().name.clone();
             match object {
@@ -148,9 +151,6 @@ impl PersistentVolumeBinder {
                 }
                 Object::StorageClass(it) => {
                     binder.classes.insert(name, (**it).clone());
-                }
-                Object::Node(it) => {
-                    binder.nodes.insert(name, it.metadata.labels.clone());
                 }
                 Object::CSINode(it) => {
                     for driver in &it.spec.drivers {
@@ -530,7 +530,14 @@ mod tests {
         let loaded = load([("test.yaml", manifest.as_bytes())]);
         assert_eq!(loaded.errors, []);
         let objects: Vec<Object> = loaded.objects.into_iter().map(|it| it.object).collect();
-        PersistentVolumeBinder::new(&objects)
+        let nodes: Vec<Node> = objects
+            .iter()
+            .filter_map(|object| match object {
+                Object::Node(node) => Some((**node).clone()),
+                _ => None,
+            })
+            .collect();
+        PersistentVolumeBinder::new(&nodes, &objects)
     }
 
     fn claim(name: &str, size: &str, more: &str) -> String {

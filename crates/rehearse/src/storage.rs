@@ -28,11 +28,7 @@ pub(crate) fn prepare(
     warnings: &mut Vec<String>,
 ) -> (Vec<Event>, PersistentVolumeBinder) {
     let stored = stored(objects, pods);
-    let nodes = nodes
-        .iter()
-        .map(|node| Object::Node(Box::new(node.clone())));
-    let known: Vec<Object> = stored.iter().cloned().chain(nodes).collect();
-    let mut binder = PersistentVolumeBinder::new(&known);
+    let mut binder = PersistentVolumeBinder::new(nodes, &stored);
     let outcome = binder.bind_claims();
     bind_claims_in_use(pods, &outcome.unbound, &mut binder, warnings);
     warnings.extend(Doubts::of(pods, &outcome.unbound, &binder).warnings());

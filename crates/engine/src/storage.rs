@@ -337,6 +337,42 @@ impl Storage {
         self.users.get(&claim).is_some_and(|users| *users > 0)
     }
 
+    /// Whether an object has a part in where a pod with these volumes may go, as far as
+    /// claims are concerned. O(claims of the pod).
+    pub fn concerns(&self, volumes: &PodVolumes, kind: ObjectKind, key: (Symbol, Symbol)) -> bool {
+        let name = key.1;
+        let claims = || {
+            let claims = volumes.all_claims();
+            claims.filter_map(|(key, _)| Some((key, self.claims.get(&key)?)))
+        };
+        let class_of = |claim: &Claim| self.classes.get(&claim.class?);
+        match kind {
+            ObjectKind::PersistentVolumeClaim => {
+                volumes.all_claims().any(|(claim, _)| claim == key)
+            }
+            ObjectKind::PersistentVolume => {
+                let volume = self.volumes.get(&name);
+                claims().any(|(key, claim)| {
+                    let could_get = |volume: &Volume| match volume.claim {
+                        Some(kept_for) => kept_for.claim == key,
+                        None => claim.volume.is_none() && volume.class == claim.class,
+                    };
+                    claim.volume == Some(name) || volume.is_some_and(could_get)
+                })
+            }
+            ObjectKind::StorageClass => claims().any(|(_, claim)| claim.class == Some(name)),
+            ObjectKind::CSIDriver => claims().any(|(_, claim)| {
+                class_of(claim).is_some_and(|class| class.provisioner == Some(name))
+            }),
+            ObjectKind::CSIStorageCapacity => {
+                let class = self.capacities.get(&key).map(|capacity| capacity.class);
+                class.is_some() && claims().any(|(_, claim)| claim.class == class)
+            }
+            ObjectKind::CSINode => claims().next().is_some(),
+            _ => false,
+        }
+    }
+
     /// What the pods of the node in this row take of drivers' places; `count` counts it if
     /// that is not known.
     pub(crate) fn places_taken(
@@ -399,21 +435,25 @@ impl Storage {
     }
 
     /// Takes back what was assumed for a pod that did not get its place after all. Returns
-    /// whether there was anything.
-    pub(crate) fn unreserve(&mut self, pod: PodId) -> bool {
+    /// the claims and volumes about which something was, by kind, namespace and name.
+    pub(crate) fn unreserve(&mut self, pod: PodId) -> Vec<(ObjectKind, (Symbol, Symbol))> {
         let Some(reservation) = self.reservations.remove(&pod) else {
-            return false;
+            return Vec::new();
         };
+        let mut freed = Vec::new();
         for (volume, claim) in reservation.bindings {
             let assumed = self.assumed_bindings.get(&volume);
             if assumed.is_some_and(|assumed| assumed.claim == claim) {
                 self.assumed_bindings.remove(&volume);
             }
+            freed.push((ObjectKind::PersistentVolume, (claim.0, volume)));
+            freed.push((ObjectKind::PersistentVolumeClaim, claim));
         }
         for claim in reservation.provisions {
             self.assumed_nodes.remove(&claim);
+            freed.push((ObjectKind::PersistentVolumeClaim, claim));
         }
-        true
+        freed
     }
 
     /// Forgets which assumptions are those of a pod that is gone; they stay.

@@ -5,11 +5,12 @@
 //! claim that is not bound yet counts as a volume of the driver that will make it.
 //! Source: `plugins/nodevolumelimits/csi.go`, Kubernetes 1.36.
 
+use outrank_api::decode::ObjectKind;
 use rustc_hash::FxHashSet;
 
-use crate::cluster::{Cluster, PodInfo};
+use crate::cluster::Cluster;
 use crate::framework::{
-    ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, Reason, Refusal,
+    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, Reason, Refusal,
 };
 use crate::ids::NodeId;
 use crate::plugins::volume_binding::{is_own_claim, not_own_claim};
@@ -66,8 +67,19 @@ impl ClusterFilterPlugin for NodeVolumeLimits {
         Some(Box::new(Filter { counting, wanted }))
     }
 
-    fn may_help(&self, pod: &IncomingPod<'_>, other: PodInfo, came: bool, _: &Cluster) -> bool {
-        !came && pod.info.volumes != 0 && other.volumes != 0
+    fn may_help(&self, pod: &IncomingPod<'_>, event: &ClusterEvent<'_>, cluster: &Cluster) -> bool {
+        let storage = &cluster.storage;
+        match event {
+            ClusterEvent::PodLeft(other) => other.volumes != 0,
+            ClusterEvent::Storage { kind, key } => match kind {
+                ObjectKind::VolumeAttachment | ObjectKind::CSINode => true,
+                ObjectKind::PersistentVolumeClaim | ObjectKind::PersistentVolume => {
+                    storage.concerns(storage.pod_volumes(pod.info.volumes), *kind, *key)
+                }
+                _ => false,
+            },
+            _ => false,
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! hand, adds the values of enumerations, ranges and required fields. A check compares an
 //! object with them and reports every unknown field, wrong type and impossible value.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
@@ -68,6 +68,8 @@ struct Schema {
     kinds: HashMap<(&'static str, &'static str), &'static str>,
     /// By type, the fields of which there is one at most.
     single: HashMap<&'static str, Vec<&'static str>>,
+    /// Types of which one of the fields in `single` must be there.
+    choices: BTreeSet<&'static str>,
 }
 
 /// Whether Kubernetes 1.36 has this kind, as far as the table goes.
@@ -195,8 +197,11 @@ impl Schema {
                         field.allowed = allowed.to_vec();
                     }
                 }
-                ["single", type_name, fields @ ..] => {
+                [rule @ ("single" | "choice"), type_name, fields @ ..] => {
                     self.single.insert(*type_name, fields.to_vec());
+                    if *rule == "choice" {
+                        self.choices.insert(*type_name);
+                    }
                 }
                 ["merge", field, key] => {
                     if let Some(field) = self.rule_target(field) {
@@ -270,6 +275,10 @@ impl Check {
         });
         if self.rules == Rules::All {
             report_missing(fields, map, &refused, here, findings);
+            if self.schema.choices.contains(type_name) {
+                let names = &self.schema.single[type_name];
+                report_none(names, map, &refused, here, findings);
+            }
         }
         if self.rules != Rules::None
             && let Some(fields) = self.schema.single.get(type_name)
@@ -578,6 +587,21 @@ pub(crate) fn did_you_mean(near: Option<&str>) -> Suggestion {
     })
 }
 
+fn report_none(
+    fields: &[&'static str],
+    map: &Map<String, Value>,
+    refused: &[String],
+    here: &Here<'_>,
+    findings: &mut Findings,
+) {
+    let is_given =
+        |name: &&str| map.contains_key(*name) || refused.iter().any(|refused| refused == name);
+    if !fields.iter().any(is_given) {
+        let message = format!("one of these must be given: {}", fields.join(", "));
+        findings.error(here, message);
+    }
+}
+
 fn report_several(
     fields: &[&'static str],
     map: &Map<String, Value>,
@@ -709,7 +733,7 @@ mod tests {
         {
             let words: Vec<&str> = line.split_whitespace().collect();
             let targets: Vec<String> = match words.as_slice() {
-                ["required" | "single", type_name, fields @ ..] => fields
+                ["required" | "single" | "choice", type_name, fields @ ..] => fields
                     .iter()
                     .map(|field| format!("{type_name}.{field}"))
                     .collect(),

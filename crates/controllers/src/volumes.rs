@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outrank_api::decode::Object;
 use outrank_api::labels::Selector;
+use outrank_api::node_selector::{is_empty_term, parse_term};
 use outrank_api::quantity::Quantity;
 use outrank_api::types::{
     ClaimReference, CsiPersistentVolumeSource, Node, NodeSelector, NodeSelectorRequirement,
@@ -91,9 +92,9 @@ pub struct PersistentVolumeBinder {
     topology_keys: BTreeMap<(String, String), Vec<String>>,
     /// Volumes that are kept for a claim, by the claim.
     kept: BTreeMap<ClaimName, BTreeSet<String>>,
-    /// Volumes that anyone may have, by class: those with the fewest access modes first,
-    /// of these the smallest.
-    free: BTreeMap<String, BTreeSet<(usize, Quantity, String)>>,
+    /// Volumes that anyone may have, by class and then by how many access modes they have,
+    /// the smallest first.
+    free: BTreeMap<String, BTreeMap<usize, BTreeSet<(Quantity, String)>>>,
     changed_claims: BTreeSet<ClaimName>,
     changed_volumes: BTreeSet<String>,
 }
@@ -113,6 +114,9 @@ pub enum Unbound {
     ClassMissing,
     /// No volume will do, and its class has none made.
     NoProvisioner,
+    /// No volume will do, and provisioners make none for a claim that selects volumes by
+    /// label.
+    Selects,
 }
 
 /// How a claim is bound.
@@ -227,15 +231,39 @@ impl PersistentVolumeBinder {
         self.make(name, affinity);
     }
 
-    /// Whether volumes of the class can be reached from some nodes only, as far as is
-    /// known: from what CSINodes say, else from what the provisioner is known for.
-    pub fn is_topological(&self, class: &StorageClass) -> bool {
+    /// Gives a claim what it must have if a pod on this node runs with it: a volume that is
+    /// there and can be reached, else one that is made. Returns whether there is either.
+    pub fn bind_on(&mut self, name: &ClaimName, node: &str) -> bool {
+        let Some(claim) = self.claims.get(name) else {
+            return false;
+        };
+        let labels = self.nodes.get(node);
+        let is_reached = |volume: &PersistentVolume| {
+            let affinity = volume.spec.node_affinity.as_ref();
+            let required = affinity.and_then(|affinity| affinity.required.as_ref());
+            required.is_none_or(|it| labels.is_some_and(|labels| selects(it, node, labels)))
+        };
+        if let Some(volume) = self.best_free(claim, is_reached) {
+            self.bind(name, &volume);
+            return true;
+        }
+        let class = class_of(claim).and_then(|it| self.classes.get(it));
+        let is_made = class.is_some_and(|class| class.provisioner != NO_PROVISIONER);
+        if is_made {
+            self.provision(name, node);
+        }
+        is_made
+    }
+
+    /// Whether volumes of the class can be reached from some nodes only: from what CSINodes
+    /// say, else from what the provisioner is known for; `None` if that is not known.
+    pub fn is_topological(&self, class: &StorageClass) -> Option<bool> {
         let driver = driver_of(class);
         let is_of_driver = |it: &&(String, String)| it.1 == driver;
         let mut known = self.topology_keys.keys().filter(is_of_driver).peekable();
         match known.peek() {
-            Some(_) => known.any(|key| !self.topology_keys[key].is_empty()),
-            None => known_provisioner(class).is_some(),
+            Some(_) => Some(known.any(|key| !self.topology_keys[key].is_empty())),
+            None => known_provisioner(class).map(|_| true),
         }
     }
 
@@ -269,7 +297,7 @@ impl PersistentVolumeBinder {
         if !wanted.is_empty() {
             let volume = self.volumes.get(&wanted).ok_or(Unbound::VolumeMissing)?;
             let is_own = match &volume.spec.claim_ref {
-                Some(reference) => means(reference, claim),
+                Some(reference) => means(reference, claim) && will_do(volume, claim),
                 None => will_do(volume, claim) && class_of_volume(volume) == class_name(claim),
             };
             if !is_own {
@@ -290,7 +318,7 @@ impl PersistentVolumeBinder {
             self.provision(name, &node);
             return Ok(Bound::ToVolume);
         }
-        if let Some(volume) = self.best_free(claim) {
+        if let Some(volume) = self.best_free(claim, |_| true) {
             self.bind(name, &volume);
             return Ok(Bound::ToVolume);
         }
@@ -300,6 +328,9 @@ impl PersistentVolumeBinder {
         let class = class.ok_or(Unbound::ClassMissing)?;
         if class.provisioner == NO_PROVISIONER {
             return Err(Unbound::NoProvisioner);
+        }
+        if claim.spec.selector.is_some() {
+            return Err(Unbound::Selects);
         }
         let affinity = affinity_of_class(class);
         self.make(name, affinity);
@@ -321,18 +352,24 @@ impl PersistentVolumeBinder {
         kept.find(is_own).map(|it| it.metadata.name.clone())
     }
 
-    /// The smallest volume kept for nobody that will do.
-    fn best_free(&self, claim: &PersistentVolumeClaim) -> Option<String> {
+    /// Of the volumes kept for nobody that will do, the smallest of those with the fewest
+    /// access modes.
+    fn best_free(
+        &self,
+        claim: &PersistentVolumeClaim,
+        is_wanted: impl Fn(&PersistentVolume) -> bool,
+    ) -> Option<String> {
         let selector = claim.spec.selector.as_ref();
         let selector = selector.map(|it| Selector::from_label_selector(Some(it)));
         let selector = selector.transpose().ok()?;
-        let free = self.free.get(class_name(claim))?;
-        let mut free = free
-            .iter()
-            .filter_map(|(_, _, name)| self.volumes.get(name));
+        let size = claim.spec.resources.requests.get("storage");
+        let at_least = (size.cloned().unwrap_or_default(), String::new());
+        let groups = self.free.get(class_name(claim))?.values();
+        let large_enough = groups.flat_map(|volumes| volumes.range(at_least.clone()..));
+        let mut free = large_enough.filter_map(|(_, name)| self.volumes.get(name));
         let fits = |it: &&PersistentVolume| {
             will_do(it, claim)
-                && (claim.spec.access_modes.iter()).all(|mode| it.spec.access_modes.contains(mode))
+                && is_wanted(it)
                 && (selector.as_ref()).is_none_or(|selector| selector.matches(&it.metadata.labels))
         };
         free.find(fits).map(|it| it.metadata.name.clone())
@@ -343,10 +380,8 @@ impl PersistentVolumeBinder {
         let Some(claim) = self.claims.get(name) else {
             return;
         };
-        let volume_name = match claim.metadata.uid.as_str() {
-            "" => format!("pvc-{}-{}", name.0, name.1),
-            uid => format!("pvc-{uid}"),
-        };
+        // No object can have a name with a slash, so nothing that is there has it.
+        let volume_name = format!("pvc-{}/{}", name.0, name.1);
         let class = class_of(claim).and_then(|it| self.classes.get(it));
         let size = claim.spec.resources.requests.get("storage");
         let volume = PersistentVolume {
@@ -409,13 +444,10 @@ impl PersistentVolumeBinder {
         let Some(volume) = self.volumes.get(name) else {
             return;
         };
-        let place = (
-            volume.spec.access_modes.len(),
-            size_of(volume).clone(),
-            name.to_owned(),
-        );
+        let place = (size_of(volume).clone(), name.to_owned());
         let class = class_of_volume(volume).to_owned();
         let free = self.free.entry(class).or_default();
+        let free = free.entry(volume.spec.access_modes.len()).or_default();
         match &volume.spec.claim_ref {
             None if volume.status.phase == "Available" => {
                 free.insert(place);
@@ -428,6 +460,13 @@ impl PersistentVolumeBinder {
             }
         }
     }
+}
+
+/// Whether a node is one of those that a volume's affinity names.
+fn selects(selector: &NodeSelector, node: &str, labels: &StringMap) -> bool {
+    let terms = selector.node_selector_terms.iter();
+    let mut terms = terms.filter(|term| !is_empty_term(term));
+    terms.any(|term| parse_term(term, "").is_ok_and(|term| term.matches(node, labels)))
 }
 
 fn claim_name(claim: &PersistentVolumeClaim) -> ClaimName {
@@ -476,6 +515,7 @@ fn will_do(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let size = wants.resources.requests.get("storage");
     let attributes = |name: &Option<String>| name.clone().unwrap_or_default();
     size.is_none_or(|size| size_of(volume) >= size)
+        && (wants.access_modes.iter()).all(|mode| has.access_modes.contains(mode))
         && mode(&has.volume_mode) == mode(&wants.volume_mode)
         && attributes(&has.volume_attributes_class_name)
             == attributes(&wants.volume_attributes_class_name)
@@ -599,6 +639,8 @@ mod tests {
                 claim("d", "2Gi", "  storageClassName: \"\"\n"),
                 claim("e", "2Gi", "  storageClassName: \"\"\n  volumeName: gone\n"),
                 claim("f", "2Gi", "  storageClassName: \"\"\n  volumeName: w\n"),
+                claim("g", "2Gi", "  storageClassName: \"\"\n  volumeName: x\n"),
+                volume("x", "9Gi", "ReadWriteMany", ""),
                 volume("v", "9Gi", "ReadWriteOnce", ""),
                 volume(
                     "w",
@@ -615,6 +657,7 @@ mod tests {
             ("v", "w")
         );
         assert_eq!(unbound[&of("e")], Unbound::VolumeMissing);
+        assert_eq!(unbound[&of("g")], Unbound::VolumeUnfit, "of other modes");
         assert_eq!(unbound[&of("f")], Unbound::VolumeUnfit);
     }
 
@@ -623,7 +666,7 @@ mod tests {
         let of_class = |name| claim(name, "1Gi", "  storageClassName: disk\n");
         let mut at_once = binder(&[class("Immediate", ""), of_class("c")].concat());
         assert_eq!(at_once.bind_claims().made_anywhere, [of("c")]);
-        assert_eq!(volume_of(&at_once, "c"), "pvc-default-c");
+        assert_eq!(volume_of(&at_once, "c"), "pvc-default/c");
 
         let node = "---\napiVersion: v1\nkind: Node\nmetadata: {name: m, labels: {zone: one}}\n\
                     ---\napiVersion: storage.k8s.io/v1\nkind: CSINode\nmetadata: {name: m}\nspec: \
@@ -664,5 +707,46 @@ mod tests {
             Unbound::NoClass,
         ];
         assert_eq!(unbound, expected);
+    }
+
+    #[test]
+    fn made_volumes_are_nobody_elses() {
+        let in_namespace = |namespace: &str, name: &str| {
+            let claim = claim(name, "1Gi", "  storageClassName: disk\n");
+            claim.replace(
+                "metadata: {",
+                &format!("metadata: {{namespace: {namespace}, "),
+            )
+        };
+        let taken = volume("pvc-a-b-c", "1Gi", "ReadWriteOnce", "");
+        let claims = in_namespace("a-b", "c") + &in_namespace("a", "b-c");
+        let mut binder = binder(&[class("Immediate", ""), taken, claims].concat());
+        assert_eq!(binder.bind_claims().made_anywhere.len(), 2);
+        let volume = |namespace: &str, name: &str| {
+            let claim = binder.claim(&(namespace.to_owned(), name.to_owned()));
+            claim.expect("a claim").spec.volume_name.clone()
+        };
+        assert_ne!(volume("a-b", "c"), volume("a", "b-c"));
+        let taken = binder.volume("pvc-a-b-c").expect("the volume of before");
+        assert_eq!(taken.spec.claim_ref, None);
+    }
+
+    #[test]
+    fn a_claim_in_use_is_bound_to_what_its_node_reaches() {
+        let local = class("WaitForFirstConsumer", "").replace("csi.example.com", NO_PROVISIONER);
+        let on = |name: &str, node: &str| {
+            let affinity = format!(
+                "  storageClassName: disk\n  nodeAffinity: {{required: {{nodeSelectorTerms: \
+                 [{{matchExpressions: [{{key: host, operator: In, values: [{node}]}}]}}]}}}}\n"
+            );
+            volume(name, "1Gi", "ReadWriteOnce", &affinity)
+        };
+        let node = "---\napiVersion: v1\nkind: Node\nmetadata: {name: m1, labels: {host: m1}}\n";
+        let claims = ["c", "d"].map(|name| claim(name, "1Gi", "  storageClassName: disk\n"));
+        let volumes = on("a", "l1") + &on("b", "m1");
+        let mut binder = binder(&[local, node.to_owned(), claims.concat(), volumes].concat());
+        assert!(binder.bind_on(&of("c"), "m1"));
+        assert_eq!(volume_of(&binder, "c"), "b");
+        assert!(!binder.bind_on(&of("d"), "m1"));
     }
 }

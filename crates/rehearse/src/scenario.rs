@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use outrank_admission::PriorityResolver;
-use outrank_api::decode::{LoadedObject, Object, ObjectKind};
+use outrank_api::decode::{LoadedObject, Object, ObjectKey, ObjectKind};
 use outrank_api::defaults::{add_default_tolerations, default_pod};
 use outrank_api::types::{Node, Pod, PodSpec, PriorityClass};
 use outrank_controllers::volumes::PersistentVolumeBinder;
@@ -69,7 +69,7 @@ impl Scenario {
         objects.extend(missing.map(LoadedObject::from));
         let changed = changes::apply(objects, changes, &mut warnings)?;
         let mut objects = changed.objects;
-        name_pods(&mut objects);
+        name_objects(&mut objects);
         let mut nodes = Vec::new();
         let mut pods = Vec::new();
         let mut classes = Vec::new();
@@ -222,15 +222,22 @@ impl Admission {
     }
 }
 
-/// Names pods that leave that to the API server (`generateName`), by their number.
-fn name_pods(objects: &mut [Object]) {
-    let pods = objects
-        .iter_mut()
-        .filter(|object| object.kind() == ObjectKind::Pod);
-    for (number, object) in pods.enumerate() {
-        let metadata = object.metadata_mut();
-        if metadata.name.is_empty() {
+/// Names objects that leave that to the API server (`generateName`), by their number.
+fn name_objects(objects: &mut [Object]) {
+    let taken: HashSet<ObjectKey> = objects.iter().map(Object::key).collect();
+    let mut numbers: HashMap<ObjectKind, usize> = HashMap::new();
+    for object in objects {
+        if !object.metadata().name.is_empty() {
+            continue;
+        }
+        let number = numbers.entry(object.kind()).or_default();
+        loop {
+            let metadata = object.metadata_mut();
             metadata.name = format!("{}{number:05}", metadata.generate_name);
+            *number += 1;
+            if !taken.contains(&object.key()) {
+                break;
+            }
         }
     }
 }

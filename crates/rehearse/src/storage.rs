@@ -32,7 +32,12 @@ pub(crate) fn prepare(
     let outcome = binder.bind_claims();
     bind_claims_in_use(pods, &outcome.unbound, &mut binder, warnings);
     warnings.extend(Doubts::of(pods, &outcome.unbound, &binder).warnings());
-    warnings.extend(made_anywhere(&outcome.made_anywhere, &binder));
+    warnings.extend(made_anywhere(
+        &outcome.made_anywhere,
+        pods,
+        &outcome.unbound,
+        &binder,
+    ));
     let events = stored.into_iter().chain(binder.take_changes());
     let events = events.filter_map(Event::of_storage).collect();
     (events, binder)
@@ -79,6 +84,12 @@ fn stored(objects: &[Object], pods: &[Pod]) -> Vec<Object> {
     stored
 }
 
+/// Whether a pod is there to be scheduled.
+fn wants_place(pod: &Pod) -> bool {
+    let is_going = pod.is_finished() || pod.metadata.deletion_timestamp.is_some();
+    pod.spec.node_name.is_empty() && !is_going
+}
+
 /// The name of the claim that a volume of a pod is.
 pub(crate) fn claim_of(pod: &Pod, volume: &Volume) -> Option<ClaimName> {
     let name = match (&volume.persistent_volume_claim, &volume.ephemeral) {
@@ -105,12 +116,11 @@ fn bind_claims_in_use(
                 continue;
             };
             let waits = unbound.get(&claim) == Some(&Unbound::WaitsForPod);
+            let is_free = |it: &PersistentVolumeClaim| it.spec.volume_name.is_empty();
             if waits
-                && binder
-                    .claim(&claim)
-                    .is_some_and(|it| it.spec.volume_name.is_empty())
+                && binder.claim(&claim).is_some_and(is_free)
+                && binder.bind_on(&claim, &pod.spec.node_name)
             {
-                binder.provision(&claim, &pod.spec.node_name);
                 bound.add(&claim);
             }
         }
@@ -159,6 +169,7 @@ enum Doubt {
     NoClass,
     ClassNotInInput(String),
     NoProvisioner(String),
+    Selects,
 }
 
 impl Doubt {
@@ -180,6 +191,9 @@ impl Doubt {
                 "no PersistentVolume will do, and its StorageClass {class:?} is not in the input, \
                  so its pods wait"
             ),
+            Doubt::Selects => "no PersistentVolume will do, and none is made for a claim with a \
+                               selector, so its pods wait"
+                .to_owned(),
             Doubt::NoProvisioner(class) => format!(
                 "no PersistentVolume will do, and its StorageClass {class:?} makes none, so its \
                  pods wait"
@@ -198,7 +212,7 @@ impl Doubts {
         binder: &PersistentVolumeBinder,
     ) -> Self {
         let mut doubts: BTreeMap<ClaimName, Doubt> = BTreeMap::new();
-        for pod in pods.iter().filter(|pod| pod.spec.node_name.is_empty()) {
+        for pod in pods.iter().filter(|pod| wants_place(pod)) {
             for name in pod.spec.volumes.iter().filter_map(|it| claim_of(pod, it)) {
                 let doubt = Self::about(&name, unbound, binder);
                 doubts.extend(doubt.map(|doubt| (name, doubt)));
@@ -219,6 +233,9 @@ impl Doubts {
         let Some(claim) = binder.claim(name) else {
             return Some(Doubt::NotInInput);
         };
+        if claim.metadata.deletion_timestamp.is_some() {
+            return None;
+        }
         let class = || class_name(claim).to_owned();
         match unbound.get(name) {
             None => {
@@ -231,6 +248,7 @@ impl Doubts {
             Some(Unbound::NoClass) => Some(Doubt::NoClass),
             Some(Unbound::ClassMissing) => Some(Doubt::ClassNotInInput(class())),
             Some(Unbound::NoProvisioner) => Some(Doubt::NoProvisioner(class())),
+            Some(Unbound::Selects) => Some(Doubt::Selects),
         }
     }
 
@@ -240,22 +258,47 @@ impl Doubts {
     }
 }
 
-/// What to say of volumes that are made before any pod has a place: by class.
-fn made_anywhere(claims: &[ClaimName], binder: &PersistentVolumeBinder) -> Vec<String> {
-    let mut by_class: BTreeMap<&str, Claims> = BTreeMap::new();
-    for name in claims {
+/// What to say of volumes of which it is not known where they can be reached: by class.
+/// Those made before any pod has a place may be anywhere; of the others it matters if
+/// several pods want them.
+fn made_anywhere(
+    claims: &[ClaimName],
+    pods: &[Pod],
+    unbound: &BTreeMap<ClaimName, Unbound>,
+    binder: &PersistentVolumeBinder,
+) -> Vec<String> {
+    let mut users: BTreeMap<ClaimName, usize> = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| wants_place(pod)) {
+        for name in pod.spec.volumes.iter().filter_map(|it| claim_of(pod, it)) {
+            *users.entry(name).or_default() += 1;
+        }
+    }
+    let is_shared =
+        |name: &&ClaimName| unbound.get(*name) == Some(&Unbound::WaitsForPod) && users[*name] > 1;
+    let shared = users.keys().filter(is_shared).map(|name| (name, false));
+    let at_once = claims.iter().map(|name| (name, true));
+    let mut by_class: BTreeMap<(&str, &str), Claims> = BTreeMap::new();
+    for (name, is_at_once) in at_once.chain(shared) {
         let Some(claim) = binder.claim(name) else {
             continue;
         };
-        let class = binder.class(class_name(claim));
-        if class.is_some_and(|class| binder.is_topological(class)) {
-            by_class.entry(class_name(claim)).or_default().add(name);
-        }
+        let Some(class) = binder.class(class_name(claim)) else {
+            continue;
+        };
+        let what = match (binder.is_topological(class), is_at_once) {
+            (Some(true), true) => "makes volumes at once, wherever the driver likes",
+            (None, _) => "does not say where its volumes can be reached, nor does a CSINode",
+            _ => continue,
+        };
+        by_class
+            .entry((&class.metadata.name, what))
+            .or_default()
+            .add(name);
     }
-    let told = by_class.into_iter().map(|(class, claims)| {
+    let told = by_class.into_iter().map(|((class, what), claims)| {
         format!(
-            "{claims}: StorageClass {class:?} makes volumes at once, wherever the driver likes; \
-             taken as reachable from every node that the class allows"
+            "{claims}: StorageClass {class:?} {what}; taken as reachable from every node that \
+             the class allows"
         )
     });
     told.collect()
@@ -342,7 +385,10 @@ fn default_class(objects: &[Object]) -> Option<&str> {
 fn give_class(claim: &mut PersistentVolumeClaim, default_class: Option<&str>) {
     let annotation = "volume.beta.kubernetes.io/storage-class";
     let has_class = claim.metadata.annotations.contains_key(annotation);
-    if !has_class && claim.spec.volume_name.is_empty() {
+    // Admission looks at no more than that; the controller, which comes to claims that are
+    // there already, leaves alone those that name their volume.
+    let is_stored = claim.metadata.creation_timestamp.is_some();
+    if !has_class && (!is_stored || claim.spec.volume_name.is_empty()) {
         let class = &mut claim.spec.storage_class_name;
         *class = class.take().or(default_class.map(ToOwned::to_owned));
     }
@@ -457,15 +503,17 @@ spec:
     fn volumes_that_do_not_wait_for_pods_are_made_first() {
         let at_once = CLUSTER.replace("WaitForFirstConsumer", "Immediate");
         assert_eq!(pending(&at_once), Vec::<String>::new());
-        assert_eq!(scenario_of(&at_once).warnings, Vec::<String>::new());
-        // Where a driver with zones makes them cannot be known.
-        let zones = "---\napiVersion: storage.k8s.io/v1\nkind: CSINode\nmetadata: {name: a}\n\
-                     spec: {drivers: [{name: csi.example.com, nodeID: a, topologyKeys: [zone]}]}\n";
-        let told = scenario_of(&format!("{at_once}{zones}")).warnings;
-        assert_eq!(told.len(), 1, "{told:?}");
+        // It is known where they can be reached: everywhere.
+        let told = |drivers: &str| scenario_of(&(at_once.clone() + drivers)).warnings;
+        assert_eq!(told(&driver("")), Vec::<String>::new());
         let start =
             "PersistentVolumeClaim default/data-web-0 and 3 more: StorageClass \"standard\"";
-        assert!(told[0].starts_with(start), "{told:?}");
+        let zones = told(&driver("zone"));
+        assert_eq!(zones.len(), 1, "{zones:?}");
+        assert!(zones[0].starts_with(&format!("{start} makes volumes at once")));
+        let unknown = told("");
+        assert_eq!(unknown.len(), 1, "{unknown:?}");
+        assert!(unknown[0].starts_with(&format!("{start} does not say where")));
     }
 
     #[test]

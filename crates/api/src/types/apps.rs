@@ -195,6 +195,20 @@ pub struct JobStatus {
     pub succeeded: i32,
     /// When the job ended well, RFC 3339.
     pub completion_time: Option<String>,
+    /// How it ended, if it did.
+    #[serde(deserialize_with = "null_default")]
+    pub conditions: Vec<JobCondition>,
+}
+
+/// One of a Job's `status.conditions`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobCondition {
+    /// `Complete`, `Failed`, `Suspended`, `FailureTarget` or `SuccessCriteriaMet`.
+    #[serde(rename = "type")]
+    pub condition_type: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
 }
 
 /// A CronJob.

@@ -97,8 +97,14 @@ pub(super) fn reconcile_next_run(
 }
 
 /// A job that is suspended or over has no active pods.
+/// Whether a Job has no pods to run: it waits to be resumed, or has ended or is about to,
+/// well or not.
 fn is_held(job: &Job) -> bool {
-    job.spec.suspend == Some(true) || job.status.completion_time.is_some()
+    const ENDS: [&str; 4] = ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"];
+    let mut conditions = job.status.conditions.iter();
+    let has_ended =
+        conditions.any(|it| it.status == "True" && ENDS.contains(&it.condition_type.as_str()));
+    job.spec.suspend == Some(true) || job.status.completion_time.is_some() || has_ended
 }
 
 /// What a Job asks for, with the API server's defaults.

@@ -161,32 +161,47 @@ fn created_anew(before: &Object, path: &str) -> String {
     )
 }
 
-/// Takes out what belongs to objects that were deleted, as garbage collection does. O(n) for
-/// each generation of owners.
+/// Takes out what belongs to objects that were deleted, as garbage collection does. O(n).
 fn remove_dependents(changed: &mut Changed, replaced: Vec<ObjectKey>) {
-    let mut owners: HashSet<ObjectKey> = replaced.into_iter().collect();
-    while !owners.is_empty() {
-        let objects = std::mem::take(&mut changed.objects);
-        let (gone, kept): (Vec<Object>, Vec<Object>) = objects
-            .into_iter()
-            .partition(|object| belongs_to(object, &owners));
-        changed.objects = kept;
-        changed.deleted.extend(gone.iter().filter_map(placed));
-        owners = gone.iter().map(Object::key).collect();
+    if replaced.is_empty() {
+        return;
+    }
+    let mut dependents: HashMap<ObjectKey, Vec<usize>> = HashMap::new();
+    for (index, object) in changed.objects.iter().enumerate() {
+        for owner in owners(object) {
+            dependents.entry(owner).or_default().push(index);
+        }
+    }
+    let mut gone: HashSet<usize> = HashSet::new();
+    let mut owners = replaced;
+    while let Some(owner) = owners.pop() {
+        // Each owner is looked up once: owners that own each other come to an end.
+        for index in dependents.remove(&owner).unwrap_or_default() {
+            if gone.insert(index) {
+                owners.push(changed.objects[index].key());
+            }
+        }
+    }
+    let objects = std::mem::take(&mut changed.objects);
+    for (index, object) in objects.into_iter().enumerate() {
+        if gone.contains(&index) {
+            changed.deleted.extend(placed(&object));
+        } else {
+            changed.objects.push(object);
+        }
     }
 }
 
-fn belongs_to(object: &Object, owners: &HashSet<ObjectKey>) -> bool {
+/// What an object belongs to, of the kinds that are read.
+fn owners(object: &Object) -> impl Iterator<Item = ObjectKey> {
     let metadata = object.metadata();
-    metadata.owner_references.iter().any(|owner| {
-        let kind = ObjectKind::find(&owner.api_version, &owner.kind);
-        kind.is_some_and(|kind| {
-            let namespace = match kind.is_namespaced() {
-                true => metadata.namespace.clone(),
-                false => String::new(),
-            };
-            owners.contains(&(kind, namespace, owner.name.clone()))
-        })
+    metadata.owner_references.iter().filter_map(|owner| {
+        let kind = ObjectKind::find(&owner.api_version, &owner.kind)?;
+        let namespace = match kind.is_namespaced() {
+            true => metadata.namespace.clone(),
+            false => String::new(),
+        };
+        Some((kind, namespace, owner.name.clone()))
     })
 }
 

@@ -105,6 +105,11 @@ impl LabelMatch {
         Self(requirements)
     }
 
+    /// What must hold; `None` if nothing is selected.
+    pub fn requirements(&self) -> Option<&[LabelRequirement]> {
+        self.0.as_deref()
+    }
+
     /// Selects exactly these labels.
     pub fn of_labels(labels: &[(Symbol, Symbol)]) -> Self {
         let requirements = labels

@@ -9,6 +9,7 @@
 //!
 //! Names are symbols; a claim is a namespace and a name.
 
+mod by_reach;
 mod csi_migration;
 mod pod_volumes;
 #[cfg(test)]
@@ -29,8 +30,14 @@ use crate::ids::{Interner, NodeId, PodId, Symbol, Symbols};
 use crate::node_match::{NodeRequirement, NodeTerm, compile_terms};
 use crate::pod_match::{LabelMatch, LabelRequirement, Labels, compile_labels};
 
+use by_reach::{required_by_labels, required_by_terms};
+
+pub use by_reach::ByReach;
 pub use csi_migration::Migrated;
 pub use pod_volumes::{Disk, EphemeralOwner, PodDisk, PodVolume, PodVolumes};
+
+/// Volumes that a claim of their class could get, by size and name.
+pub type FreeVolumes = ByReach<(Quantity, Symbol)>;
 
 /// Namespace and name of a claim.
 pub type ClaimKey = (Symbol, Symbol);
@@ -165,12 +172,18 @@ pub struct VolumeReservation {
 pub struct Storage {
     claims: FxHashMap<ClaimKey, Claim>,
     volumes: FxHashMap<Symbol, Volume>,
-    volumes_by_class: FxHashMap<Symbol, BTreeSet<Symbol>>,
+    /// Volumes that are kept for nobody, what is assumed considered: by class, the smallest
+    /// first.
+    free_volumes: FxHashMap<Symbol, FreeVolumes>,
+    /// Volumes that are bound to a claim or kept for it, what is assumed included.
+    kept_volumes: FxHashMap<ClaimKey, BTreeSet<Symbol>>,
     classes: FxHashMap<Symbol, StorageClass>,
     csi_nodes: FxHashMap<Symbol, CsiNode>,
     /// Whether a driver tells how much room there is.
     drivers: FxHashMap<Symbol, bool>,
     capacities: BTreeMap<(Symbol, Symbol), Capacity>,
+    /// By class, the largest volume that can be made and the name of what tells so.
+    capacities_by_class: FxHashMap<Symbol, ByReach<(i64, (Symbol, Symbol))>>,
     attachments: BTreeMap<Symbol, Attachment>,
     attached: FxHashMap<Symbol, BTreeSet<Symbol>>,
     pod_volumes: Interner<PodVolumes>,
@@ -220,11 +233,13 @@ impl Default for Storage {
         Self {
             claims: FxHashMap::default(),
             volumes: FxHashMap::default(),
-            volumes_by_class: FxHashMap::default(),
+            free_volumes: FxHashMap::default(),
+            kept_volumes: FxHashMap::default(),
             classes: FxHashMap::default(),
             csi_nodes: FxHashMap::default(),
             drivers: FxHashMap::default(),
             capacities: BTreeMap::new(),
+            capacities_by_class: FxHashMap::default(),
             attachments: BTreeMap::new(),
             attached: FxHashMap::default(),
             pod_volumes,
@@ -261,9 +276,15 @@ impl Storage {
         self.volumes.get(&name)
     }
 
-    /// The volumes of a storage class, in a fixed order.
-    pub fn volumes_of_class(&self, class: Symbol) -> impl Iterator<Item = (Symbol, &Volume)> {
-        let names = self.volumes_by_class.get(&class).into_iter().flatten();
+    /// The volumes of a storage class that are kept for nobody, what is assumed considered.
+    pub fn free_volumes(&self, class: Symbol) -> Option<&FreeVolumes> {
+        self.free_volumes.get(&class)
+    }
+
+    /// The volumes that are bound to the claim of that name or kept for it, what is assumed
+    /// included, in a fixed order.
+    pub fn kept_volumes(&self, claim: ClaimKey) -> impl Iterator<Item = (Symbol, &Volume)> {
+        let names = self.kept_volumes.get(&claim).into_iter().flatten();
         names.filter_map(|name| Some((*name, self.volumes.get(name)?)))
     }
 
@@ -291,7 +312,8 @@ impl Storage {
     }
 
     /// Whether there is room for a volume of the class and size on a node with these
-    /// labels. There always is if the driver does not tell. O(capacities).
+    /// labels. There always is if the driver does not tell. O(log capacities), if what tells
+    /// of room asks nodes for a label.
     pub fn has_room(
         &self,
         class_name: Symbol,
@@ -302,19 +324,19 @@ impl Storage {
         if self.drivers.get(&provisioner) != Some(&true) {
             return true;
         }
+        let Some(capacities) = self.capacities_by_class.get(&class_name) else {
+            return false;
+        };
+        let reaches = |key: &(Symbol, Symbol)| {
+            let nodes = self.capacities.get(key).and_then(|it| it.nodes.as_ref());
+            nodes.is_some_and(|nodes| nodes.matches(node_labels))
+        };
         let size_bytes = size.value();
-        self.capacities.values().any(|capacity| {
-            let reaches = || {
-                capacity
-                    .nodes
-                    .as_ref()
-                    .is_some_and(|it| it.matches(node_labels))
-            };
-            capacity.class == class_name
-                && capacity
-                    .largest_bytes
-                    .is_some_and(|largest| largest >= size_bytes)
-                && reaches()
+        capacities.sets(node_labels).any(|capacities| {
+            // The largest first.
+            let large_enough = capacities.iter().rev();
+            let mut large_enough = large_enough.take_while(|(largest, _)| *largest >= size_bytes);
+            large_enough.any(|(_, key)| reaches(key))
         })
     }
 
@@ -418,8 +440,7 @@ impl Storage {
     ) {
         for &(volume, claim) in &reservation.bindings {
             let uid = self.claims.get(&claim).and_then(|claim| claim.uid);
-            self.assumed_bindings
-                .insert(volume, ClaimReference { claim, uid });
+            self.assume_binding(volume, Some(ClaimReference { claim, uid }));
         }
         for &claim in &reservation.provisions {
             self.assumed_nodes.insert(claim, node_name);
@@ -444,7 +465,7 @@ impl Storage {
         for (volume, claim) in reservation.bindings {
             let assumed = self.assumed_bindings.get(&volume);
             if assumed.is_some_and(|assumed| assumed.claim == claim) {
-                self.assumed_bindings.remove(&volume);
+                self.assume_binding(volume, None);
             }
             freed.push((ObjectKind::PersistentVolume, (claim.0, volume)));
             freed.push((ObjectKind::PersistentVolumeClaim, claim));
@@ -488,7 +509,7 @@ impl Storage {
                 self.drivers.insert(name, tells_capacity);
             }
             Object::CSIStorageCapacity(it) => {
-                self.capacities.insert(key, Capacity::compile(it, symbols));
+                self.set_capacity(key, Some(Capacity::compile(it, symbols)));
             }
             Object::VolumeAttachment(it) => {
                 self.set_attachment(name, Attachment::compile(it, symbols));
@@ -510,7 +531,7 @@ impl Storage {
             ObjectKind::StorageClass => drop(self.classes.remove(&name)),
             ObjectKind::CSINode => drop(self.csi_nodes.remove(&name)),
             ObjectKind::CSIDriver => drop(self.drivers.remove(&name)),
-            ObjectKind::CSIStorageCapacity => drop(self.capacities.remove(&key)),
+            ObjectKind::CSIStorageCapacity => self.set_capacity(key, None),
             ObjectKind::VolumeAttachment => self.set_attachment(name, None),
             _ => {}
         }
@@ -538,18 +559,72 @@ impl Storage {
     }
 
     fn set_volume(&mut self, name: Symbol, volume: Option<Volume>) {
+        self.index_volume(name, false);
         self.assumed_bindings.remove(&name);
-        let before = self.volumes.remove(&name).and_then(|volume| volume.class);
-        if let Some(names) = before.and_then(|class| self.volumes_by_class.get_mut(&class)) {
-            names.remove(&name);
+        match volume {
+            Some(volume) => drop(self.volumes.insert(name, volume)),
+            None => drop(self.volumes.remove(&name)),
         }
-        let Some(volume) = volume else {
+        self.index_volume(name, true);
+    }
+
+    fn assume_binding(&mut self, name: Symbol, claim: Option<ClaimReference>) {
+        self.index_volume(name, false);
+        match claim {
+            Some(claim) => drop(self.assumed_bindings.insert(name, claim)),
+            None => drop(self.assumed_bindings.remove(&name)),
+        }
+        self.index_volume(name, true);
+    }
+
+    /// Notes for whom a volume is, or takes that back.
+    fn index_volume(&mut self, name: Symbol, is_there: bool) {
+        let Some(volume) = self.volumes.get(&name) else {
             return;
         };
-        if let Some(class) = volume.class {
-            self.volumes_by_class.entry(class).or_default().insert(name);
+        let claim = self.claim_of(name, volume).map(|claim| claim.claim);
+        if let Some(claim) = claim {
+            let kept = self.kept_volumes.entry(claim).or_default();
+            match is_there {
+                true => kept.insert(name),
+                false => kept.remove(&name),
+            };
+            if kept.is_empty() {
+                self.kept_volumes.remove(&claim);
+            }
+        } else if let Some(class) = volume.class {
+            let free = self.free_volumes.entry(class).or_default();
+            let thing = (volume.size.clone(), name);
+            let required = required_by_terms(volume.nodes.as_deref());
+            match is_there {
+                true => free.insert(&thing, required),
+                false => free.remove(&thing, required),
+            }
         }
-        self.volumes.insert(name, volume);
+    }
+
+    fn set_capacity(&mut self, key: (Symbol, Symbol), capacity: Option<Capacity>) {
+        self.index_capacity(key, false);
+        match capacity {
+            Some(capacity) => drop(self.capacities.insert(key, capacity)),
+            None => drop(self.capacities.remove(&key)),
+        }
+        self.index_capacity(key, true);
+    }
+
+    fn index_capacity(&mut self, key: (Symbol, Symbol), is_there: bool) {
+        let Some(capacity) = self.capacities.get(&key) else {
+            return;
+        };
+        let Some(largest_bytes) = capacity.largest_bytes else {
+            return;
+        };
+        let required = capacity.nodes.as_ref().and_then(required_by_labels);
+        let by_class = self.capacities_by_class.entry(capacity.class).or_default();
+        match is_there {
+            true => by_class.insert(&(largest_bytes, key), required),
+            false => by_class.remove(&(largest_bytes, key), required),
+        }
     }
 
     fn set_attachment(&mut self, name: Symbol, attachment: Option<Attachment>) {

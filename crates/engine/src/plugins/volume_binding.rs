@@ -17,7 +17,6 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use outrank_api::quantity::Quantity;
-use rustc_hash::FxHashMap;
 
 use crate::cluster::Cluster;
 use crate::framework::{
@@ -25,9 +24,9 @@ use crate::framework::{
     NodeScore, Plugin, Reason, Refusal,
 };
 use crate::ids::{NodeId, Symbol};
-use crate::node_match::NodeRequirement;
-use crate::pod_match::LabelRequirement;
-use crate::storage::{Claim, ClaimKey, PodVolumes, Volume, VolumeReservation, reaches};
+use crate::storage::{
+    Claim, ClaimKey, FreeVolumes, PodVolumes, Volume, VolumeReservation, reaches,
+};
 
 /// See the module.
 pub struct VolumeBinding;
@@ -148,7 +147,7 @@ struct Filter<'c> {
     cluster: &'c Cluster,
     claims: PodClaims<'c>,
     /// What each of `claims.waiting` could get that is not being provisioned.
-    candidates: BTreeMap<ClaimKey, Candidates>,
+    candidates: BTreeMap<ClaimKey, Candidates<'c>>,
 }
 
 impl<'c> Filter<'c> {
@@ -260,96 +259,58 @@ impl<'c> Filter<'c> {
 }
 
 /// The volumes that a claim could get, whatever the node.
-#[derive(Default)]
-struct Candidates {
+struct Candidates<'c> {
+    claim: &'c Claim,
     /// The volume that is kept for the claim: it gets this or none.
     kept: Option<Symbol>,
-    /// Volumes kept for nobody, smallest first.
-    free: Vec<Symbol>,
-    /// Places in `free` of volumes that may be reached from anywhere, in order.
-    anywhere: Vec<usize>,
-    /// Places in `free` of volumes that are reached only where a label has a value, in
-    /// order. Local volumes are: looking at all of them for every node would take nodes
-    /// times volumes.
-    by_label: BTreeMap<Symbol, FxHashMap<Symbol, Vec<usize>>>,
+    /// Volumes of its class that are kept for nobody.
+    free: Option<&'c FreeVolumes>,
 }
 
-impl Candidates {
-    /// O(n log n) in the volumes of the claim's class.
-    fn new(key: ClaimKey, claim: &Claim, cluster: &Cluster) -> Self {
+impl<'c> Candidates<'c> {
+    /// O(volumes kept for the claim).
+    fn new(key: ClaimKey, claim: &'c Claim, cluster: &'c Cluster) -> Self {
         let storage = &cluster.storage;
-        let mut candidates = Self::default();
-        let mut free: Vec<(&Volume, Symbol)> = Vec::new();
-        let of_class = claim.class.map(|class| storage.volumes_of_class(class));
-        for (name, volume) in of_class.into_iter().flatten() {
-            match storage.claim_of(name, volume) {
-                _ if !could_bind(claim, volume) => {}
-                Some(kept_for) if kept_for.means(key, claim) => {
-                    candidates.kept = candidates.kept.or(Some(name));
-                }
-                Some(_) => {}
-                None if fits(claim, volume) => free.push((volume, name)),
-                None => {}
-            }
+        let mut kept = storage.kept_volumes(key).filter(|(name, volume)| {
+            let kept_for = storage.claim_of(*name, volume);
+            volume.class == claim.class
+                && could_bind(claim, volume)
+                && kept_for.is_some_and(|kept_for| kept_for.means(key, claim))
+        });
+        Self {
+            claim,
+            kept: kept.next().map(|(name, _)| name),
+            free: claim.class.and_then(|class| storage.free_volumes(class)),
         }
-        // Of equal sizes the first one stays the first.
-        free.sort_by(|(one, _), (other, _)| one.size.cmp(&other.size));
-        for (place, (volume, name)) in free.into_iter().enumerate() {
-            candidates.free.push(name);
-            match required_label(volume) {
-                None => candidates.anywhere.push(place),
-                Some((label, values)) => {
-                    let by_value = candidates.by_label.entry(label).or_default();
-                    for value in values {
-                        by_value.entry(*value).or_default().push(place);
-                    }
-                }
-            }
-        }
-        candidates
     }
 
     /// The volume that is kept for the claim, or else the smallest that the node reaches and
-    /// that is not taken.
+    /// that is not taken; of equals the first.
     fn smallest(
         &self,
         cluster: &Cluster,
         node: NodeId,
         taken: &[(Symbol, ClaimKey)],
     ) -> Option<Symbol> {
-        let is_reached = |name: Symbol| {
-            let volume = cluster.storage.volume(name);
-            volume.is_some_and(|volume| reaches(volume.nodes.as_deref(), cluster, node))
+        let volume_of = |name: Symbol| {
+            let volume = cluster.storage.volume(name)?;
+            reaches(volume.nodes.as_deref(), cluster, node).then_some(volume)
         };
         if let Some(kept) = self.kept {
-            return is_reached(kept).then_some(kept);
+            return volume_of(kept).map(|_| kept);
         }
-        let will_do = |place: &&usize| {
-            let name = self.free[**place];
-            taken.iter().all(|(taken, _)| *taken != name) && is_reached(name)
+        let will_do = |(_, name): &&(Quantity, Symbol)| {
+            taken.iter().all(|(taken, _)| taken != name)
+                && volume_of(*name).is_some_and(|volume| {
+                    could_bind(self.claim, volume) && fits(self.claim, volume)
+                })
         };
-        let by_label = self.by_label.iter().filter_map(|(label, by_value)| {
-            let value = cluster.label(node, *label)?;
-            by_value.get(&value)
-        });
-        let first = by_label
-            .chain([&self.anywhere])
-            .filter_map(|places| places.iter().find(will_do))
-            .min()?;
-        Some(self.free[*first])
+        let size = self.claim.size.clone().unwrap_or_default();
+        let from = (size, Symbol(0));
+        let sets = self.free?.sets(cluster.labels(node));
+        let first = sets.filter_map(|volumes| volumes.range(&from..).find(will_do));
+        first.min().map(|(_, name)| *name)
     }
-}
-
-/// A label that a node must have with one of these values to reach the volume, if there is
-/// one such.
-fn required_label(volume: &Volume) -> Option<(Symbol, &[Symbol])> {
-    let [term] = volume.nodes.as_deref()? else {
-        return None;
-    };
-    term.0.iter().find_map(|requirement| match requirement {
-        NodeRequirement::Label(LabelRequirement::In(label, values)) => Some((*label, &**values)),
-        _ => None,
-    })
 }
 
 fn error(text: &str) -> Refusal {

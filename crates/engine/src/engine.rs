@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use crate::cluster::{Cluster, OwnerKey, PodInfo, PodUsage};
 use crate::cross::CrossPlan;
 use crate::diagnosis::Diagnosis;
-use crate::evaluation::{Evaluation, Filters, Nominations, first_refusal_by_node, listed_nodes};
+use crate::evaluation::{Evaluation, Nominations, Question, first_refusal_by_node, listed_nodes};
 use crate::framework::{Code, IncomingPod, Refusal};
 use crate::ids::{ClassId, Interner, NodeId, PodId, ResourceId, Symbol};
 use crate::ingest::{compile_class, compile_info, compile_node, compile_owner, compile_usage};
@@ -24,6 +24,7 @@ use crate::pod_class::PodClass;
 use crate::pod_match::{LabelMatch, compile_labels};
 use crate::profile::{DEFAULT_SCHEDULER_NAME, Profile, ProfileConfig};
 use crate::queue::{Backoff, QueueState, SchedulingQueue, TimeNanos};
+use crate::sampling::{Rotation, Sample};
 use crate::tie_order::TieOrder;
 use crate::verdicts::{Context, Verdicts};
 
@@ -195,6 +196,8 @@ pub struct Engine {
     cluster: Cluster,
     profiles: Vec<Profile>,
     ties: TieOrder,
+    /// In which order nodes are tried; `None` if every profile considers all of them.
+    rotation: Option<Rotation>,
     queue: SchedulingQueue,
     classes: Interner<PodClass>,
     usages: Interner<PodUsage>,
@@ -252,6 +255,7 @@ impl Engine {
     /// What is wrong with a profile.
     pub fn new(config: &EngineConfig) -> Result<Self, String> {
         let mut cluster = Cluster::new();
+        let samples = config.profiles.iter().any(ProfileConfig::samples_nodes);
         let profiles = config.profiles.iter();
         let profiles: Result<Vec<Profile>, String> = profiles
             .map(|profile| Profile::new(profile, &mut cluster))
@@ -260,6 +264,7 @@ impl Engine {
             cluster,
             profiles: profiles?,
             ties: TieOrder::new(config.tie_seed),
+            rotation: samples.then(Rotation::default),
             queue: SchedulingQueue::new(config.backoff),
             classes: Interner::default(),
             usages: Interner::default(),
@@ -389,16 +394,26 @@ impl Engine {
             &self.usages,
             &self.cluster,
         );
-        let mut evaluation = Evaluation::new(profile, &incoming, &self.cluster, &nominations);
-        let own = row
-            .nominated_node
-            .and_then(|name| self.cluster.node_named(name));
-        evaluation.via_nominated_node = own.filter(|node| {
-            let refused = evaluation.refused.iter().any(|(other, _)| other == node);
-            let filters = Filters::new(profile, &incoming, &self.cluster);
-            evaluation.pre_filter.is_none() && !refused && filters.first_refusal(*node).is_none()
-        });
-        Some(evaluation)
+        let own = row.nominated_node;
+        let order = self.rotation.as_ref().map(Rotation::order);
+        Some(Evaluation::new(&Question {
+            profile,
+            pod: incoming,
+            cluster: &self.cluster,
+            nominations,
+            own_nominated_node: own.and_then(|name| self.cluster.node_named(name)),
+            sample: order.as_ref().map(|order| self.sample(profile, order)),
+        }))
+    }
+
+    /// The part of the nodes on which a pod of the profile is tried now.
+    fn sample<'o>(&self, profile: &Profile, order: &'o [NodeId]) -> Sample<'o> {
+        Sample {
+            order,
+            start: self.rotation.as_ref().map_or(0, Rotation::next_start),
+            percentage: profile.percentage_of_nodes_to_score.unwrap_or(100),
+            first_is_enough: profile.scores().is_empty(),
+        }
     }
 
     /// Why one of `plugins` refuses a node for a pod, if one does.
@@ -515,7 +530,9 @@ impl Engine {
                 ..Diagnosis::default()
             }));
         }
-        if has_volumes {
+        // A nominated node is tried first even if PreFilter names others.
+        let tries_unlisted = row.nominated_node.is_some() && pod_class.listed_nodes.is_some();
+        if has_volumes || tries_unlisted || self.rotation.is_some() {
             self.watching.insert(pod);
             return self.decide_by_evaluation(pod);
         }
@@ -577,10 +594,18 @@ impl Engine {
     }
 
     /// Decides by looking at every node, where verdicts of the class do not tell enough.
-    fn decide_by_evaluation(&self, pod: PodId) -> Outcome {
+    fn decide_by_evaluation(&mut self, pod: PodId) -> Outcome {
+        if let Some(rotation) = &mut self.rotation {
+            rotation.refresh();
+        }
         let Some(evaluation) = self.evaluate(pod) else {
             return Outcome::Error("pod was lost".into());
         };
+        if let Some(rotation) = &mut self.rotation
+            && evaluation.via_nominated_node.is_none()
+        {
+            rotation.advance(evaluation.looked_at);
+        }
         let only = match evaluation.feasible.as_slice() {
             [] if evaluation.error.is_none() => {
                 let diagnosis = evaluation.diagnosis(&self.cluster);
@@ -844,7 +869,11 @@ impl Engine {
     fn node_changed(&mut self, node: &Node, now: TimeNanos) {
         let object = compile_node(node, &mut self.cluster);
         let name = object.name;
-        let node = self.cluster.set_node(object);
+        let id = self.cluster.set_node(object);
+        if let Some(rotation) = &mut self.rotation {
+            rotation.set(id, node);
+        }
+        let node = id;
         for pod in self.on_unknown_nodes.remove(&name).unwrap_or_default() {
             self.put(pod, node, now);
         }
@@ -869,6 +898,9 @@ impl Engine {
             self.on_unknown_nodes.insert(name, pods);
         }
         self.cluster.remove_node(node);
+        if let Some(rotation) = &mut self.rotation {
+            rotation.remove(node);
+        }
         self.wake_watching(now, |_, _| true);
     }
 

@@ -14,12 +14,25 @@ use crate::ids::{NodeId, PodId, Symbol};
 use crate::plugins::node_affinity::NodeAffinity;
 use crate::pod_class::PodClass;
 use crate::profile::Profile;
+use crate::sampling::Sample;
 
 /// Pods that preemption made room for on a node and that count there already when pods of
 /// the same or lower priority are filtered.
 pub(crate) struct Nominations<'u> {
     pub(crate) node: NodeId,
     pub(crate) pods: Vec<(PodId, &'u PodUsage)>,
+}
+
+/// What an evaluation is about.
+pub(crate) struct Question<'q> {
+    pub(crate) profile: &'q Profile,
+    pub(crate) pod: IncomingPod<'q>,
+    pub(crate) cluster: &'q Cluster,
+    pub(crate) nominations: Vec<Nominations<'q>>,
+    /// The node to which the pod itself is nominated.
+    pub(crate) own_nominated_node: Option<NodeId>,
+    /// The nodes that are tried; `None` is all.
+    pub(crate) sample: Option<Sample<'q>>,
 }
 
 /// Everything about one pod and every node.
@@ -35,6 +48,9 @@ pub struct Evaluation {
     /// The pod's own nominated node, if it may take the pod: it is then taken, whatever
     /// the scores.
     pub via_nominated_node: Option<NodeId>,
+    /// How many nodes were looked at; fewer than there are if PreFilter restricted them, or
+    /// if the profile samples and enough feasible ones were found.
+    pub looked_at: usize,
     /// Nodes that were refused, by row.
     pub refused: Vec<(NodeId, Refusal)>,
     /// Nodes that may take the pod, by row.
@@ -60,19 +76,17 @@ pub struct PluginScores {
 }
 
 impl Evaluation {
-    /// Evaluates every node. O(nodes × plugins).
-    pub(crate) fn new(
-        profile: &Profile,
-        pod: &IncomingPod<'_>,
-        cluster: &Cluster,
-        nominations: &[Nominations<'_>],
-    ) -> Self {
+    /// Evaluates every node, or those of a sample. O(nodes × plugins).
+    pub(crate) fn new(question: &Question<'_>) -> Self {
         let mut evaluation = Self::default();
-        let nominated = nominations
-            .iter()
-            .map(|at| (at.node, at.pods.iter().map(|(pod, _)| *pod).collect()));
+        let nominations = question.nominations.iter();
+        let nominated = nominations.map(|at| {
+            let pods = at.pods.iter().map(|(pod, _)| *pod).collect();
+            (at.node, pods)
+        });
         evaluation.nominated = nominated.collect();
-        match profile.pre_filter(pod, cluster) {
+        let (profile, cluster) = (question.profile, question.cluster);
+        match profile.pre_filter(&question.pod, cluster) {
             Some(refusal) if refusal.code == Code::Error => {
                 evaluation.error = Some(refusal.pre_filter_error(cluster));
                 return evaluation;
@@ -83,10 +97,26 @@ impl Evaluation {
             }
             None => {}
         }
-        evaluation.filter(profile, pod, cluster, nominations);
+        let own = question.own_nominated_node;
+        let own_refusal = own.and_then(|node| Self::refusal_by(question, node));
+        if own_refusal.is_none() {
+            evaluation.via_nominated_node = own;
+        }
+        let nodes = evaluation.candidates(question);
+        let enough = question
+            .sample
+            .map_or(nodes.len(), |it| it.limit(nodes.len()));
+        evaluation.filter(question, &nodes, enough);
+        // A sample, or PreFilter, may have left out the node that was tried first.
+        if let Some(refusal) = own_refusal
+            && !evaluation.refused.contains(&refusal)
+        {
+            evaluation.refused.push(refusal);
+            evaluation.looked_at += 1;
+        }
         evaluation.take_filter_errors(cluster);
         if !evaluation.feasible.is_empty() {
-            evaluation.score(profile, pod, cluster);
+            evaluation.score(profile, &question.pod, cluster);
         }
         evaluation
     }
@@ -121,35 +151,44 @@ impl Evaluation {
             }
         }
         if self.listed_nodes.is_some() {
-            let looked_at = self.refused.len() + self.feasible.len();
-            diagnosis.unlisted = Some((cluster.node_count() - looked_at, vec![NodeAffinity::NAME]));
+            let unlisted = cluster.node_count() - self.looked_at;
+            diagnosis.unlisted = Some((unlisted, vec![NodeAffinity::NAME]));
         }
         diagnosis
     }
 
-    fn filter(
-        &mut self,
-        profile: &Profile,
-        pod: &IncomingPod<'_>,
-        cluster: &Cluster,
-        nominations: &[Nominations<'_>],
-    ) {
-        let nodes: Vec<NodeId> = match listed_nodes(profile, pod.class) {
-            None => cluster.nodes().collect(),
-            Some(names) => {
+    /// The nodes that are tried, in order: all, or those that PreFilter names.
+    fn candidates(&mut self, question: &Question<'_>) -> Vec<NodeId> {
+        let cluster = question.cluster;
+        let names = listed_nodes(question.profile, question.pod.class);
+        let mut nodes: Vec<NodeId> = match (names, question.sample) {
+            (None, None) => cluster.nodes().collect(),
+            (None, Some(sample)) => sample.order.to_vec(),
+            (Some(names), _) => {
                 self.listed_nodes = Some(names.to_vec());
-                let mut nodes: Vec<NodeId> = names
-                    .iter()
-                    .filter_map(|name| cluster.node_named(*name))
-                    .collect();
+                let nodes = names.iter().filter_map(|name| cluster.node_named(*name));
+                let mut nodes: Vec<NodeId> = nodes.collect();
                 nodes.sort_unstable();
                 nodes
             }
         };
-        let nominated = |node| nominations.iter().find(|at| at.node == node);
+        if let Some(sample) = question.sample
+            && !nodes.is_empty()
+        {
+            let start = sample.start % nodes.len();
+            nodes.rotate_left(start);
+        }
+        nodes
+    }
+
+    /// Filters nodes until `enough` are feasible, and those after them up to the next
+    /// feasible one: kube-scheduler stops only there.
+    fn filter(&mut self, question: &Question<'_>, nodes: &[NodeId], enough: usize) {
+        let (profile, pod, cluster) = (question.profile, &question.pod, question.cluster);
+        let nominated = |node| question.nominations.iter().find(|at| at.node == node);
         let filters = Filters::new(profile, pod, cluster);
-        let mut copy = (!nominations.is_empty()).then(|| cluster.clone());
-        for node in nodes {
+        let mut copy = (!question.nominations.is_empty()).then(|| cluster.clone());
+        for &node in nodes {
             // With nominated pods a node must pass twice: with them, and without, since
             // they may never come.
             let with_nominated = nominated(node).and_then(|at| {
@@ -159,9 +198,20 @@ impl Evaluation {
             });
             match with_nominated.or_else(|| filters.first_refusal(node)) {
                 Some(refusal) => self.refused.push((node, refusal)),
+                None if self.feasible.len() == enough => break,
                 None => self.feasible.push(node),
             }
         }
+        self.looked_at = self.refused.len() + self.feasible.len();
+        self.refused.sort_by_key(|(node, _)| *node);
+        self.feasible.sort_unstable();
+    }
+
+    /// The refusal of a single node, if it refuses.
+    fn refusal_by(question: &Question<'_>, node: NodeId) -> Option<(NodeId, Refusal)> {
+        let mut evaluation = Self::default();
+        evaluation.filter(question, &[node], 1);
+        evaluation.refused.pop()
     }
 
     /// If a filter failed on some node, the pod's cycle ends: no node may take it.

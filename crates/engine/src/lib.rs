@@ -45,6 +45,7 @@ pub mod pod_class;
 pub mod pod_match;
 pub mod profile;
 mod queue;
+mod sampling;
 pub mod storage;
 mod tie_order;
 mod verdicts;

@@ -38,6 +38,9 @@ pub const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
 pub struct ProfileConfig {
     /// Pods with this `spec.schedulerName` are placed by this profile.
     pub scheduler_name: String,
+    /// The search for feasible nodes ends when so many percent of the nodes, 0 to 100, are
+    /// found; 0 adapts to the size of the cluster. `None` considers every node, as 100 does.
+    pub percentage_of_nodes_to_score: Option<u8>,
     /// Plugins of the PreEnqueue stage.
     pub pre_enqueue: Vec<String>,
     /// Plugins of the Filter stage (and PreFilter), in order.
@@ -88,6 +91,7 @@ impl Default for ProfileConfig {
         ];
         Self {
             scheduler_name: DEFAULT_SCHEDULER_NAME.into(),
+            percentage_of_nodes_to_score: None,
             pre_enqueue: vec![SchedulingGates::NAME.into()],
             filter: filter.map(String::from).into(),
             score: score.map(|(name, weight)| (name.to_owned(), weight)).into(),
@@ -97,6 +101,14 @@ impl Default for ProfileConfig {
             node_resources_fit: NodeResourcesFitArgs::default(),
             balanced_allocation_resources: vec!["cpu".into(), "memory".into()],
         }
+    }
+}
+
+impl ProfileConfig {
+    /// Whether there are nodes that may not be considered.
+    pub fn samples_nodes(&self) -> bool {
+        self.percentage_of_nodes_to_score
+            .is_some_and(|percentage| percentage < 100)
     }
 }
 
@@ -193,6 +205,8 @@ pub struct UtilizationShapePoint {
 pub struct Profile {
     /// Pods with this `spec.schedulerName` are placed by this profile.
     pub scheduler_name: String,
+    /// As configured.
+    pub percentage_of_nodes_to_score: Option<u8>,
     /// Whether SchedulingGates keeps gated pods out of the queue.
     pub holds_gated_pods: bool,
     /// Names of the resources that NodeResourcesFit scores, in order.
@@ -228,6 +242,7 @@ impl Profile {
             .collect();
         Ok(Self {
             scheduler_name: config.scheduler_name.clone(),
+            percentage_of_nodes_to_score: config.percentage_of_nodes_to_score,
             holds_gated_pods: config
                 .pre_enqueue
                 .iter()

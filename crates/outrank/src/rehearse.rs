@@ -2,7 +2,6 @@
 
 mod text;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -14,9 +13,8 @@ use outrank_engine::EngineConfig;
 use outrank_rehearse::report::Report;
 use outrank_rehearse::trace::{Trace, TraceColumns, TraceOptions, read_trace};
 use outrank_rehearse::{RunOptions, Scenario, input, replay, run};
-use serde::Serialize;
 
-use crate::{printable, progress, refuse, tell};
+use crate::{config, print_structured, progress, refuse, tell, write_out};
 
 /// Exit code when a condition of `--fail-on` holds.
 const FAILED_ON: u8 = 3;
@@ -126,7 +124,13 @@ enum FailOn {
 pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
     check_arguments(arguments);
     let mut engine = match &arguments.config {
-        Some(path) => read_config(path)?,
+        Some(path) => {
+            let config = config::read(path)?;
+            if !config.extenders.is_empty() {
+                bail!("{}: extenders: not supported yet", path.display());
+            }
+            config.engine
+        }
         None => EngineConfig::default(),
     };
     engine.tie_seed = arguments.seed;
@@ -212,7 +216,9 @@ fn rehearse_trace(arguments: &Rehearse, engine: &EngineConfig, trace: Trace) -> 
     bar.finish_and_clear();
     let report = report.map_err(anyhow::Error::msg)?;
     match arguments.output {
-        Some(Output::Json | Output::Yaml) => print_structured(arguments.output, &report)?,
+        Some(output @ (Output::Json | Output::Yaml)) => {
+            print_structured(&report, output == Output::Yaml)?;
+        }
         _ => write_out(&text::replay(&report))?,
     }
     let failed = arguments.fail_on.contains(&FailOn::Pending) && report.pending > 0;
@@ -300,28 +306,6 @@ fn misspelt_kind(ignored: &Ignored) -> Option<String> {
     schema::nearest_kind(api_version, kind).map(|kind| format!("{kind:?}"))
 }
 
-fn read_config(path: &Path) -> Result<EngineConfig> {
-    let name = path.display().to_string();
-    let files = input::read_inputs([path], &mut std::io::stdin().lock())?;
-    let mut documents = Vec::new();
-    for file in &files {
-        documents.extend(
-            outrank_api::document::values(&file.bytes)
-                .map_err(|error| anyhow::anyhow!("{}: {error}", file.name))?,
-        );
-    }
-    let [document] = documents.as_slice() else {
-        bail!("{name}: expected one document, found {}", documents.len());
-    };
-    outrank_config::read(document).map_err(|errors| {
-        let errors: Vec<String> = errors
-            .iter()
-            .map(|error| format!("{name}: {error}"))
-            .collect();
-        anyhow::anyhow!("{}", errors.join("\n"))
-    })
-}
-
 fn finish(arguments: &Rehearse, mut report: Report, warnings: usize) -> Result<ExitCode> {
     let failed = arguments.fail_on.iter().any(|condition| match condition {
         FailOn::Pending => report.summary.pending() > 0,
@@ -339,7 +323,9 @@ fn finish(arguments: &Rehearse, mut report: Report, warnings: usize) -> Result<E
         keep_namespace(&mut report, namespace);
     }
     match arguments.output {
-        Some(Output::Json | Output::Yaml) => print_structured(arguments.output, &report)?,
+        Some(output @ (Output::Json | Output::Yaml)) => {
+            print_structured(&report, output == Output::Yaml)?;
+        }
         Some(Output::Name) => write_out(&text::names(&report))?,
         Some(Output::Wide) => write_out(&text::wide(&report))?,
         None => write_out(&text::summary(&report))?,
@@ -364,23 +350,6 @@ fn keep_namespace(report: &mut Report, namespace: &str) {
         pods.retain(|pod| is_kept(pod));
         !pods.is_empty()
     });
-}
-
-fn print_structured(output: Option<Output>, report: &impl Serialize) -> Result<()> {
-    if output == Some(Output::Yaml) {
-        return write_out(&serde_saphyr::to_string(report)?);
-    }
-    let mut out = std::io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, report)?;
-    writeln!(out)?;
-    Ok(())
-}
-
-fn write_out(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(printable(text).as_bytes())?;
-    out.flush()?;
-    Ok(())
 }
 
 /// `1 pod`, `2 pods`.

@@ -15,6 +15,7 @@ use crate::cluster::{Cluster, OwnerKey, PodInfo, PodUsage};
 use crate::cross::CrossPlan;
 use crate::diagnosis::Diagnosis;
 use crate::evaluation::{Evaluation, Nominations, Question, first_refusal_by_node, listed_nodes};
+use crate::extender::{EXTENDER, Extender, Extenders};
 use crate::framework::{Code, IncomingPod, Refusal};
 use crate::ids::{ClassId, Interner, NodeId, PodId, ResourceId, Symbol};
 use crate::ingest::{compile_class, compile_info, compile_node, compile_owner, compile_usage};
@@ -198,6 +199,7 @@ pub struct Engine {
     ties: TieOrder,
     /// In which order nodes are tried; `None` if every profile considers all of them.
     rotation: Option<Rotation>,
+    extenders: Extenders,
     queue: SchedulingQueue,
     classes: Interner<PodClass>,
     usages: Interner<PodUsage>,
@@ -254,6 +256,18 @@ impl Engine {
     /// # Errors
     /// What is wrong with a profile.
     pub fn new(config: &EngineConfig) -> Result<Self, String> {
+        Self::with_extenders(config, Vec::new())
+    }
+
+    /// An engine that knows nothing yet, with extenders in the order in which they are asked.
+    /// Whether pods are interesting to them is asked at every decision.
+    ///
+    /// # Errors
+    /// What is wrong with a profile.
+    pub fn with_extenders(
+        config: &EngineConfig,
+        extenders: Vec<Arc<dyn Extender>>,
+    ) -> Result<Self, String> {
         let mut cluster = Cluster::new();
         let samples = config.profiles.iter().any(ProfileConfig::samples_nodes);
         let profiles = config.profiles.iter();
@@ -265,6 +279,7 @@ impl Engine {
             profiles: profiles?,
             ties: TieOrder::new(config.tie_seed),
             rotation: samples.then(Rotation::default),
+            extenders: Extenders::new(extenders),
             queue: SchedulingQueue::new(config.backoff),
             classes: Interner::default(),
             usages: Interner::default(),
@@ -382,7 +397,8 @@ impl Engine {
         self.attempt(pod, now)
     }
 
-    /// Evaluates one pod against every node from scratch, changing nothing.
+    /// Evaluates one pod against every node from scratch, changing nothing. Extenders are
+    /// asked.
     pub fn evaluate(&self, pod: PodId) -> Option<Evaluation> {
         let row = self.pods.get(pod.index())?.as_ref()?;
         let incoming = self.incoming(pod, row);
@@ -403,6 +419,7 @@ impl Engine {
             nominations,
             own_nominated_node: own.and_then(|name| self.cluster.node_named(name)),
             sample: order.as_ref().map(|order| self.sample(profile, order)),
+            extenders: self.extenders.interested_in(pod),
         }))
     }
 
@@ -412,7 +429,7 @@ impl Engine {
             order,
             start: self.rotation.as_ref().map_or(0, Rotation::next_start),
             percentage: profile.percentage_of_nodes_to_score.unwrap_or(100),
-            first_is_enough: profile.scores().is_empty(),
+            first_is_enough: profile.scores().is_empty() && !self.extenders.decide(),
         }
     }
 
@@ -532,7 +549,8 @@ impl Engine {
         }
         // A nominated node is tried first even if PreFilter names others.
         let tries_unlisted = row.nominated_node.is_some() && pod_class.listed_nodes.is_some();
-        if has_volumes || tries_unlisted || self.rotation.is_some() {
+        let is_extended = self.extenders.interested_in(pod).is_some();
+        if has_volumes || tries_unlisted || is_extended || self.rotation.is_some() {
             self.watching.insert(pod);
             return self.decide_by_evaluation(pod);
         }
@@ -810,7 +828,9 @@ impl Engine {
     }
 
     fn storage_changed(&mut self, now: TimeNanos) {
-        self.wake_watching(now, |engine, pod| engine.cluster.pod_info(pod).volumes != 0);
+        self.wake_watching(now, |engine, pod| {
+            engine.cluster.pod_info(pod).volumes != 0 || engine.is_refused_by_extender(pod)
+        });
     }
 
     fn put(&mut self, pod: PodId, node: NodeId, now: TimeNanos) {
@@ -870,6 +890,7 @@ impl Engine {
         let object = compile_node(node, &mut self.cluster);
         let name = object.name;
         let id = self.cluster.set_node(object);
+        self.extenders.set_node(id, node);
         if let Some(rotation) = &mut self.rotation {
             rotation.set(id, node);
         }
@@ -898,6 +919,7 @@ impl Engine {
             self.on_unknown_nodes.insert(name, pods);
         }
         self.cluster.remove_node(node);
+        self.extenders.forget_node(node);
         if let Some(rotation) = &mut self.rotation {
             rotation.remove(node);
         }
@@ -942,9 +964,11 @@ impl Engine {
         self.cluster.set_pod_info(id, info);
         self.pod_index.insert((namespace, name), id);
         if is_bound {
+            self.extenders.forget_pod(id);
             self.bring_to_node(id, &pod.spec.node_name, now);
             self.pod_moved(info, true, now);
         } else {
+            self.extenders.set_pod(id, pod);
             self.bring_to_queue(id, pod, now);
         }
         if let Some(kept) = kept.filter(|kept| self.kept_room(id) != Some(*kept)) {
@@ -1000,6 +1024,7 @@ impl Engine {
         self.cluster.storage.settle(pod);
         self.pod_index.remove(&(row.namespace, row.name));
         self.free_pods.push(pod);
+        self.extenders.forget_pod(pod);
         if let Some(kept) = kept {
             self.wake(kept, now);
         }
@@ -1053,8 +1078,19 @@ impl Engine {
             };
             let incoming = engine.incoming(pod, row);
             let mut filters = engine.profiles[incoming.class.profile].cluster_filters();
-            filters.any(|filter| filter.may_help(&incoming, other, came, &engine.cluster))
+            engine.is_refused_by_extender(pod)
+                || filters.any(|filter| filter.may_help(&incoming, other, came, &engine.cluster))
         });
+    }
+
+    /// Whether extenders had a part in that a pod waits. Nobody knows what helps then, so
+    /// that anything may (`schedule_one.go` findNodesThatFitPod, Kubernetes 1.36).
+    fn is_refused_by_extender(&self, pod: PodId) -> bool {
+        let Some(PodState::Unschedulable(diagnosis)) = self.pod_state(pod) else {
+            return false;
+        };
+        let mut refusals = diagnosis.refusals.iter();
+        refusals.any(|(refusal, _)| refusal.plugin == EXTENDER)
     }
 
     /// Labels, services or the like changed: what is counted for pods may have, too.

@@ -4,8 +4,11 @@
 //! everything it learns, and is what [`crate::verdicts`] must agree with; it also serves
 //! whoever wants to see all of it.
 
+use std::collections::BTreeMap;
+
 use crate::cluster::{Cluster, PodUsage};
 use crate::diagnosis::Diagnosis;
+use crate::extender::{ExtenderScores, Interested};
 use crate::framework::{
     Code, FilterPlugin, FilterStage, IncomingPod, NodeFilter, NodeScore, Refusal, ScorePlugin,
     ScoreStage,
@@ -33,6 +36,8 @@ pub(crate) struct Question<'q> {
     pub(crate) own_nominated_node: Option<NodeId>,
     /// The nodes that are tried; `None` is all.
     pub(crate) sample: Option<Sample<'q>>,
+    /// Extenders that have a say about the pod.
+    pub(crate) extenders: Option<Interested<'q>>,
 }
 
 /// Everything about one pod and every node.
@@ -60,6 +65,8 @@ pub struct Evaluation {
     pub error: Option<String>,
     /// Scores of the feasible nodes, plugin by plugin.
     pub scores: Vec<PluginScores>,
+    /// Scores by extenders; if there is only one feasible node they are not asked.
+    pub extender_scores: Vec<ExtenderScores>,
     /// Sums of the weighted scores, in the order of `feasible`.
     pub totals: Vec<i64>,
 }
@@ -76,7 +83,8 @@ pub struct PluginScores {
 }
 
 impl Evaluation {
-    /// Evaluates every node, or those of a sample. O(nodes × plugins).
+    /// Evaluates every node, or those of a sample. O(nodes × plugins), and what extenders
+    /// take.
     pub(crate) fn new(question: &Question<'_>) -> Self {
         let mut evaluation = Self::default();
         let nominations = question.nominations.iter();
@@ -97,10 +105,14 @@ impl Evaluation {
             }
             None => {}
         }
-        let own = question.own_nominated_node;
-        let own_refusal = own.and_then(|node| Self::refusal_by(question, node));
-        if own_refusal.is_none() {
-            evaluation.via_nominated_node = own;
+        let own_refusal = evaluation.try_nominated_node(question);
+        if let Some(node) = evaluation.via_nominated_node
+            && question.extenders.is_some()
+        {
+            // Extenders are not asked more than they need to be.
+            evaluation.feasible.push(node);
+            evaluation.totals.push(0);
+            return evaluation;
         }
         let nodes = evaluation.candidates(question);
         let enough = question
@@ -108,15 +120,17 @@ impl Evaluation {
             .map_or(nodes.len(), |it| it.limit(nodes.len()));
         evaluation.filter(question, &nodes, enough);
         // A sample, or PreFilter, may have left out the node that was tried first.
-        if let Some(refusal) = own_refusal
-            && !evaluation.refused.contains(&refusal)
+        if let Some((node, refusal)) = own_refusal
+            && !nodes[..evaluation.looked_at].contains(&node)
         {
-            evaluation.refused.push(refusal);
+            evaluation.refused.push((node, refusal));
             evaluation.looked_at += 1;
         }
         evaluation.take_filter_errors(cluster);
+        evaluation.ask_extenders(question);
         if !evaluation.feasible.is_empty() {
             evaluation.score(profile, &question.pod, cluster);
+            evaluation.add_extender_scores(question);
         }
         evaluation
     }
@@ -207,11 +221,58 @@ impl Evaluation {
         self.feasible.sort_unstable();
     }
 
-    /// The refusal of a single node, if it refuses.
-    fn refusal_by(question: &Question<'_>, node: NodeId) -> Option<(NodeId, Refusal)> {
-        let mut evaluation = Self::default();
-        evaluation.filter(question, &[node], 1);
-        evaluation.refused.pop()
+    /// Tries the node to which the pod is nominated. Returns its refusal, if it refuses; if
+    /// a filter or an extender fails there, the node counts like any other.
+    fn try_nominated_node(&mut self, question: &Question<'_>) -> Option<(NodeId, Refusal)> {
+        let node = question.own_nominated_node?;
+        let mut alone = Self::default();
+        alone.filter(question, &[node], 1);
+        alone.take_filter_errors(question.cluster);
+        alone.ask_extenders(question);
+        if !alone.feasible.is_empty() {
+            self.via_nominated_node = Some(node);
+        }
+        alone.refused.pop()
+    }
+
+    /// Asks extenders about the feasible nodes; an error of theirs ends the pod's cycle.
+    fn ask_extenders(&mut self, question: &Question<'_>) {
+        let Some(extenders) = &question.extenders else {
+            return;
+        };
+        if self.feasible.is_empty() {
+            return;
+        }
+        let mut refused: BTreeMap<NodeId, Refusal> = self.refused.drain(..).collect();
+        match extenders.filter(question.cluster, &self.feasible, &mut refused) {
+            Ok(left) => {
+                self.feasible = left;
+                self.refused = refused.into_iter().collect();
+            }
+            Err(error) => {
+                self.feasible.clear();
+                self.error = Some(error);
+            }
+        }
+    }
+
+    /// Adds what extenders say of feasible nodes, if there is a choice.
+    fn add_extender_scores(&mut self, question: &Question<'_>) {
+        let Some(extenders) = &question.extenders else {
+            return;
+        };
+        if self.feasible.len() < 2 || self.error.is_some() {
+            return;
+        }
+        if question.profile.scores().is_empty() {
+            self.totals.fill(0);
+        }
+        self.extender_scores = extenders.prioritize(question.cluster, &self.feasible);
+        for scores in &self.extender_scores {
+            for (total, score) in self.totals.iter_mut().zip(&scores.weighted) {
+                *total = total.wrapping_add(*score);
+            }
+        }
     }
 
     /// If a filter failed on some node, the pod's cycle ends: no node may take it.

@@ -322,7 +322,7 @@ pub struct Refusal {
     pub plugin: &'static str,
     /// What kind of no.
     pub code: Code,
-    /// Reasons, at least one.
+    /// Reasons, at least one; an extender need not give any.
     pub reasons: Vec<Reason>,
 }
 

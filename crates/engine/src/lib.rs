@@ -36,6 +36,7 @@ pub mod cross;
 pub mod diagnosis;
 pub mod engine;
 pub mod evaluation;
+pub mod extender;
 pub mod framework;
 pub mod ids;
 mod ingest;

@@ -354,7 +354,7 @@ mod tests {
             filter_result(&json!({"Error": "no"}), true),
             Err("no".into())
         );
-        assert_eq!(first_value(b"").expect_err("wrong").len(), 39);
+        assert!(first_value(b"").is_err());
         assert!(first_value(b"<html>").is_err());
         let long = host_priorities(&"x".repeat(1000).into()).expect_err("wrong");
         assert!(long.len() < 150, "{long}");

@@ -4,12 +4,13 @@ mod text;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use outrank_api::decode::{Ignored, Loaded, Object};
 use outrank_api::schema;
-use outrank_engine::EngineConfig;
+use outrank_extender::HttpExtender;
 use outrank_rehearse::report::Report;
 use outrank_rehearse::trace::{Trace, TraceColumns, TraceOptions, read_trace};
 use outrank_rehearse::{RunOptions, Scenario, input, replay, run};
@@ -28,6 +29,10 @@ const FAILED_ON: u8 = 3;
 /// Workloads (Deployments, Jobs, ...) become pods as their controllers would make them.
 /// Pods that already run, or name their node, count as placed. Ties between nodes are
 /// broken by name, or by --seed.
+///
+/// Extenders of the configuration are really called, over HTTP: to filter and to prioritize,
+/// never to bind or to preempt. A pod whose extender cannot be reached ends as an error,
+/// unless the extender is ignorable.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -78,7 +83,7 @@ pub(crate) struct Rehearse {
     #[arg(long)]
     replay: bool,
 
-    /// A KubeSchedulerConfiguration file.
+    /// A KubeSchedulerConfiguration file; its extenders are called.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -123,25 +128,15 @@ enum FailOn {
 
 pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
     check_arguments(arguments);
-    let mut engine = match &arguments.config {
-        Some(path) => {
-            let config = config::read(path)?;
-            if !config.extenders.is_empty() {
-                bail!("{}: extenders: not supported yet", path.display());
-            }
-            config.engine
-        }
-        None => EngineConfig::default(),
-    };
-    engine.tie_seed = arguments.seed;
+    let options = read_options(arguments)?;
     if let [nodes, pods] = arguments.trace.as_slice() {
         let columns = arguments.trace_columns.clone().unwrap_or_default();
-        let options = TraceOptions {
+        let trace_options = TraceOptions {
             columns,
             ..TraceOptions::default()
         };
-        let trace = read_trace(nodes, pods, &options)?;
-        return rehearse_trace(arguments, &engine, trace);
+        let trace = read_trace(nodes, pods, &trace_options)?;
+        return rehearse_trace(arguments, &options, trace);
     }
     let cluster = read_objects(&arguments.filename)?;
     let changes = read_objects(&arguments.apply)?;
@@ -163,7 +158,7 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
         tell(&format!("warning: {warning}"));
     }
     let warnings = cluster.warnings + changes.warnings + scenario.warnings.len();
-    let report = run_scenario(&scenario, engine)?;
+    let report = run_scenario(&scenario, &options)?;
     finish(arguments, report, warnings)
 }
 
@@ -202,15 +197,30 @@ fn check_arguments(arguments: &Rehearse) {
     }
 }
 
-fn rehearse_trace(arguments: &Rehearse, engine: &EngineConfig, trace: Trace) -> Result<ExitCode> {
+/// How the rehearsal runs, as `--config` and `--seed` say.
+fn read_options(arguments: &Rehearse) -> Result<RunOptions> {
+    let mut options = RunOptions::default();
+    if let Some(path) = &arguments.config {
+        let config = config::read(path)?;
+        options.engine = config.engine;
+        for extender in &config.extenders {
+            let extender = HttpExtender::new(extender).map_err(anyhow::Error::msg)?;
+            options.extenders.push(Arc::new(extender));
+        }
+    }
+    options.engine.tie_seed = arguments.seed;
+    Ok(options)
+}
+
+fn rehearse_trace(arguments: &Rehearse, options: &RunOptions, trace: Trace) -> Result<ExitCode> {
     if !arguments.replay {
         let pods = trace.pods.into_iter().map(|task| task.pod).collect();
         let scenario = Scenario::of_new_pods(trace.nodes, pods, &trace.priority_classes);
         let scenario = scenario.map_err(anyhow::Error::msg)?;
-        return finish(arguments, run_scenario(&scenario, engine.clone())?, 0);
+        return finish(arguments, run_scenario(&scenario, options)?, 0);
     }
     let bar = progress::bar("replaying");
-    let report = replay(&trace, engine, &mut |done, total| {
+    let report = replay(&trace, options, &mut |done, total| {
         progress::advance(&bar, done, total)
     });
     bar.finish_and_clear();
@@ -229,10 +239,10 @@ fn rehearse_trace(arguments: &Rehearse, engine: &EngineConfig, trace: Trace) -> 
     })
 }
 
-fn run_scenario(scenario: &Scenario, engine: EngineConfig) -> Result<Report> {
+fn run_scenario(scenario: &Scenario, options: &RunOptions) -> Result<Report> {
     let bar = progress::bar("scheduling");
     let mut advance = |done, total| progress::advance(&bar, done, total);
-    let report = run(scenario, &RunOptions { engine }, &mut advance);
+    let report = run(scenario, options, &mut advance);
     bar.finish_and_clear();
     report.map_err(anyhow::Error::msg)
 }

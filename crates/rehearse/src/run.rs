@@ -3,10 +3,12 @@
 mod usage;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use outrank_api::taints::tolerates;
 use outrank_api::types::{Node, Pod};
 use outrank_engine::diagnosis::Diagnosis;
+use outrank_engine::extender::Extender;
 use outrank_engine::framework::Code;
 use outrank_engine::ids::{NodeId, PodId};
 use outrank_engine::plugins::node_affinity::NodeAffinity;
@@ -25,6 +27,19 @@ use usage::Usage;
 pub struct RunOptions {
     /// How the engine decides.
     pub engine: EngineConfig,
+    /// Extenders that are asked, in this order. They are asked to filter and to prioritize,
+    /// never to bind.
+    pub extenders: Vec<Arc<dyn Extender>>,
+}
+
+impl RunOptions {
+    /// An engine that knows nothing yet.
+    ///
+    /// # Errors
+    /// What the engine refuses in its configuration.
+    pub(crate) fn engine(&self) -> Result<Engine, String> {
+        Engine::with_extenders(&self.engine, self.extenders.clone())
+    }
 }
 
 /// Schedules all pods of a scenario. `progress` is told how many pods of how many are
@@ -38,7 +53,7 @@ pub fn run(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Report, String> {
     let mut run = Run {
-        engine: Engine::new(&options.engine)?,
+        engine: options.engine()?,
         pods: HashMap::new(),
         report: Report::default(),
         scores: HashMap::new(),

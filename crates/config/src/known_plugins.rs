@@ -3,6 +3,8 @@
 //! Sources: `apis/config/v1/default_plugins.go` and the interfaces that the plugins in
 //! `framework/plugins` implement, Kubernetes 1.36.
 
+use outrank_engine::extensions::OwnPlugin;
+
 /// The points of a decision at which plugins have a say, in the order of the decision.
 pub(crate) const EXTENSION_POINTS: &[&str] = &[
     "preEnqueue",
@@ -102,7 +104,29 @@ pub(crate) const REMOVED_PLUGINS: &[&str] = &[
     "GCEPDLimits",
 ];
 
-/// The plugin of that name.
-pub(crate) fn plugin(name: &str) -> Option<&'static KnownPlugin> {
-    PLUGINS.iter().find(|plugin| plugin.name == name)
+/// Upstream's plugins and those of one's own.
+#[derive(Clone, Copy)]
+pub(crate) struct Catalog<'o> {
+    pub(crate) own: &'o [OwnPlugin],
+}
+
+impl Catalog<'_> {
+    /// The extension points of a plugin; `None` if there is no plugin of that name.
+    pub(crate) fn points(&self, name: &str) -> Option<Vec<&'static str>> {
+        if let Some(plugin) = PLUGINS.iter().find(|plugin| plugin.name == name) {
+            return Some(plugin.points.to_vec());
+        }
+        let plugin = self.own.iter().find(|plugin| plugin.name() == name)?;
+        let stages = plugin.stages();
+        let filter = stages.filter.iter().flat_map(|_| FILTERS);
+        let score = stages
+            .score
+            .iter()
+            .flat_map(|_| ["preScore", "score"].iter());
+        Some(filter.chain(score).copied().collect())
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.points(name).is_some()
+    }
 }

@@ -33,6 +33,7 @@ mod schema;
 
 use std::fmt;
 
+use outrank_engine::extensions::OwnPlugin;
 use outrank_engine::profile::{DEFAULT_SCHEDULER_NAME, ProfileConfig};
 use outrank_engine::{Backoff, EngineConfig};
 use serde::Serialize;
@@ -41,6 +42,7 @@ use serde_json::Value;
 pub use defaults::default_document;
 pub use extender::ExtenderConfig;
 use fields::Fields;
+use known_plugins::Catalog;
 pub use plugin_sets::{EnabledPlugin, ExtensionPoint};
 use plugin_sets::{PluginSet, PluginSets};
 pub use schema::json_schema;
@@ -129,8 +131,20 @@ impl ApiVersion {
 /// # Errors
 /// Everything that is wrong with it.
 pub fn read(document: &Value) -> Result<Configuration, Vec<ConfigError>> {
+    read_with_plugins(document, &[])
+}
+
+/// The same where profiles may name plugins of one's own. Unlike the built-in ones these have
+/// a say only if they are enabled; they take no arguments.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn read_with_plugins(
+    document: &Value,
+    own: &[OwnPlugin],
+) -> Result<Configuration, Vec<ConfigError>> {
     let mut errors = Vec::new();
-    let config = read_into(document, &mut errors);
+    let config = read_into(document, Catalog { own }, &mut errors);
     if errors.is_empty() {
         Ok(config)
     } else {
@@ -138,7 +152,11 @@ pub fn read(document: &Value) -> Result<Configuration, Vec<ConfigError>> {
     }
 }
 
-fn read_into(document: &Value, errors: &mut Vec<ConfigError>) -> Configuration {
+fn read_into(
+    document: &Value,
+    catalog: Catalog<'_>,
+    errors: &mut Vec<ConfigError>,
+) -> Configuration {
     let mut config = Configuration {
         engine: EngineConfig::default(),
         extenders: Vec::new(),
@@ -154,7 +172,12 @@ fn read_into(document: &Value, errors: &mut Vec<ConfigError>) -> Configuration {
     process::check(&mut fields, errors);
     config.extenders = extender::read(&mut fields, errors);
     let percentage = read_percentage(&mut fields, errors);
-    read_profiles(&mut fields, version, percentage, &mut config, errors);
+    let settings = ProfileSettings {
+        catalog,
+        version,
+        percentage,
+    };
+    read_profiles(&mut fields, settings, &mut config, errors);
     fields.finish(errors);
     leave_to_extenders(&mut config);
     config.extenders.sort_by_key(|extender| extender.ignorable);
@@ -251,8 +274,7 @@ fn read_backoff(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) -> Backo
 
 fn read_profiles(
     fields: &mut Fields<'_>,
-    version: ApiVersion,
-    percentage: Option<u8>,
+    settings: ProfileSettings<'_>,
     config: &mut Configuration,
     errors: &mut Vec<ConfigError>,
 ) {
@@ -267,13 +289,12 @@ fn read_profiles(
         let path = format!("{path}[{index}]");
         let mut reader = ProfileReader {
             is_only: profiles.len() == 1,
-            version,
-            percentage,
+            settings,
             errors,
             warnings: &mut config.warnings,
         };
         let (profile, sets) = reader.read(value, &path);
-        let points = sets.expand();
+        let points = sets.expand(settings.catalog);
         plugin_sets::check_required(&points, &profile.scheduler_name, &path, errors);
         queue_sorts.push(sets.of("queueSort"));
         if queue_sorts[0] != queue_sorts[index] {
@@ -295,12 +316,19 @@ fn read_profiles(
     check_names(&config.engine.profiles, &path, errors);
 }
 
-/// Reads one profile.
-struct ProfileReader<'r> {
-    is_only: bool,
+/// What holds for all profiles.
+#[derive(Clone, Copy)]
+struct ProfileSettings<'o> {
+    catalog: Catalog<'o>,
     version: ApiVersion,
     /// The percentage of profiles that have none of their own.
     percentage: Option<u8>,
+}
+
+/// Reads one profile.
+struct ProfileReader<'r> {
+    is_only: bool,
+    settings: ProfileSettings<'r>,
     errors: &'r mut Vec<ConfigError>,
     warnings: &'r mut Vec<ConfigWarning>,
 }
@@ -309,18 +337,21 @@ impl ProfileReader<'_> {
     fn read(&mut self, value: &Value, path: &str) -> (ProfileConfig, PluginSets) {
         let mut profile = ProfileConfig::default();
         let mut sets = PluginSets::default();
+        let catalog = self.settings.catalog;
         let Some(mut fields) = Fields::of(value, path, self.errors) else {
             return (profile, sets);
         };
         profile.scheduler_name = self.scheduler_name(&mut fields);
         let own = read_percentage(&mut fields, self.errors);
-        profile.percentage_of_nodes_to_score = own.or(self.percentage);
+        profile.percentage_of_nodes_to_score = own.or(self.settings.percentage);
         if let Some((path, value)) = fields.take("plugins") {
-            sets = PluginSets::read(value, &path, self.version, self.errors, self.warnings);
+            let version = self.settings.version;
+            let (errors, warnings) = (&mut *self.errors, &mut *self.warnings);
+            sets = PluginSets::read(value, &path, catalog, version, errors, warnings);
         }
-        plugin_sets::apply(&sets.expand(), &mut profile);
+        plugin_sets::apply(&sets.expand(catalog), catalog, &mut profile);
         if let Some((path, list)) = fields.list("pluginConfig", self.errors) {
-            plugin_args::apply(list, &path, &mut profile, self.errors);
+            plugin_args::apply(list, &path, catalog, &mut profile, self.errors);
         }
         fields.finish(self.errors);
         (profile, sets)

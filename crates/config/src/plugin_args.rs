@@ -13,12 +13,13 @@ use serde_json::Value;
 use crate::ConfigError;
 use crate::duration::{SignedDuration, duration};
 use crate::fields::Fields;
-use crate::known_plugins::plugin;
+use crate::known_plugins::Catalog;
 
 /// Applies `pluginConfig`, which is at `path`, to a profile.
 pub(crate) fn apply(
     list: &[Value],
     path: &str,
+    catalog: Catalog<'_>,
     profile: &mut ProfileConfig,
     errors: &mut Vec<ConfigError>,
 ) {
@@ -48,7 +49,7 @@ pub(crate) fn apply(
             continue;
         }
         if let Some((path, args)) = args {
-            apply_one(&name, args, &path, profile, errors);
+            apply_one(&name, args, &path, catalog, profile, errors);
         }
         seen.push(name);
     }
@@ -58,6 +59,7 @@ fn apply_one(
     name: &str,
     args: &Value,
     path: &str,
+    catalog: Catalog<'_>,
     profile: &mut ProfileConfig,
     errors: &mut Vec<ConfigError>,
 ) {
@@ -78,7 +80,7 @@ fn apply_one(
         }
         "DefaultPreemption" => default_preemption(&mut fields, errors),
         "DynamicResources" => dynamic_resources(&mut fields, errors),
-        _ if plugin(name).is_none() => {
+        _ if !catalog.has(name) => {
             let message = format!("plugin {name:?} does not exist");
             errors.push(ConfigError {
                 path: path.to_owned(),

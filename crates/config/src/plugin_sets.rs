@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::fields::Fields;
-use crate::known_plugins::{EXTENSION_POINTS, MULTI_POINT, PLUGINS, REMOVED_PLUGINS, plugin};
+use crate::known_plugins::{Catalog, EXTENSION_POINTS, MULTI_POINT, PLUGINS, REMOVED_PLUGINS};
 use crate::{ApiVersion, ConfigError, ConfigWarning};
 
 /// The plugins of a profile at one extension point.
@@ -55,6 +55,7 @@ impl PluginSets {
     pub(crate) fn read(
         value: &Value,
         path: &str,
+        catalog: Catalog<'_>,
         version: ApiVersion,
         errors: &mut Vec<ConfigError>,
         warnings: &mut Vec<ConfigWarning>,
@@ -67,6 +68,7 @@ impl PluginSets {
             if let Some((path, value)) = fields.take(point) {
                 let mut reader = SetReader {
                     point,
+                    catalog,
                     version,
                     errors,
                     warnings,
@@ -86,31 +88,35 @@ impl PluginSets {
     }
 
     /// The plugins of every point, in order.
-    pub(crate) fn expand(&self) -> Vec<ExtensionPoint> {
+    pub(crate) fn expand(&self, catalog: Catalog<'_>) -> Vec<ExtensionPoint> {
         let everywhere = merged_multi_point(&self.of(MULTI_POINT));
         let point = |name: &&'static str| ExtensionPoint {
             name,
-            plugins: expand(&everywhere, &self.of(name), name),
+            plugins: expand(&everywhere, &self.of(name), name, catalog),
         };
         EXTENSION_POINTS.iter().map(point).collect()
     }
 }
 
 /// Hands the plugins of a profile to the engine; those that it does not have decide nothing.
-pub(crate) fn apply(points: &[ExtensionPoint], profile: &mut ProfileConfig) {
+pub(crate) fn apply(points: &[ExtensionPoint], catalog: Catalog<'_>, profile: &mut ProfileConfig) {
+    let is_own = |name: &str| catalog.own.iter().any(|plugin| plugin.name() == name);
     let plugins = |point: &str| {
         let point = points.iter().find(|it| it.name == point);
         point.map_or(&[][..], |point| &point.plugins).iter()
     };
     let names = |point: &str, served: &[String]| {
         let names = plugins(point).map(|plugin| plugin.name.clone());
-        names.filter(|name| served.contains(name)).collect()
+        names
+            .filter(|name| served.contains(name) || is_own(name))
+            .collect()
     };
     profile.pre_enqueue = names("preEnqueue", &profile.pre_enqueue);
     profile.filter = names("filter", &profile.filter);
     let served = &profile.score;
     let score = plugins("score").map(|plugin| (plugin.name.clone(), plugin.weight.unwrap_or(1)));
-    let score = score.filter(|(name, _)| served.iter().any(|(served, _)| served == name));
+    let is_served = |name: &str| served.iter().any(|(served, _)| served == name) || is_own(name);
+    let score = score.filter(|(name, _)| is_served(name));
     profile.score = score.collect();
 }
 
@@ -152,6 +158,7 @@ pub(crate) fn check_required(
 /// Reads the set of one extension point.
 struct SetReader<'r> {
     point: &'static str,
+    catalog: Catalog<'r>,
     version: ApiVersion,
     errors: &'r mut Vec<ConfigError>,
     warnings: &'r mut Vec<ConfigWarning>,
@@ -216,10 +223,10 @@ impl SetReader<'_> {
 
     fn enable(&mut self, (name, weight): (String, i64), path: String, set: &mut PluginSet) {
         let kind = interface(self.point);
-        let Some(plugin) = plugin(&name) else {
+        let Some(points) = self.catalog.points(&name) else {
             return self.refuse_unknown(&name, path);
         };
-        if self.point != MULTI_POINT && !plugin.points.contains(&self.point) {
+        if self.point != MULTI_POINT && !points.contains(&self.point) {
             let message = format!("plugin {name:?} does not extend {kind} plugin");
             return self.errors.push(ConfigError { path, message });
         }
@@ -249,7 +256,7 @@ impl SetReader<'_> {
     }
 
     fn disable(&mut self, name: String, path: String, set: &mut PluginSet) {
-        let is_known = name == "*" || plugin(&name).is_some() || REMOVED_PLUGINS.contains(&&*name);
+        let is_known = name == "*" || self.catalog.has(&name) || REMOVED_PLUGINS.contains(&&*name);
         if !is_known {
             let message = format!("there is no plugin {name:?} to disable");
             self.warnings.push(ConfigWarning { path, message });
@@ -284,7 +291,12 @@ fn merged_multi_point(set: &PluginSet) -> Vec<(String, i64)> {
 }
 
 /// The plugins of one point, in order.
-fn expand(everywhere: &[(String, i64)], set: &PluginSet, point: &str) -> Vec<EnabledPlugin> {
+fn expand(
+    everywhere: &[(String, i64)],
+    set: &PluginSet,
+    point: &str,
+    catalog: Catalog<'_>,
+) -> Vec<EnabledPlugin> {
     let all_disabled = set.disabled.iter().any(|name| name == "*");
     let named = |name: &str| set.enabled.iter().any(|(other, _)| other == name);
     let is_default = |name: &str| everywhere.iter().any(|(other, _)| other == name);
@@ -295,7 +307,7 @@ fn expand(everywhere: &[(String, i64)], set: &PluginSet, point: &str) -> Vec<Ena
         .iter()
         .filter(|(name, _)| is_on(name) && !named(name));
     let last = set.enabled.iter().filter(|(name, _)| !overriding(name));
-    let has_point = |name: &str| plugin(name).is_some_and(|it| it.points.contains(&point));
+    let has_point = |name: &str| catalog.points(name).is_some_and(|it| it.contains(&point));
     let in_order = first
         .chain(then)
         .chain(last)

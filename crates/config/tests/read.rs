@@ -1,6 +1,11 @@
 //! Scheduler configurations: defaults, plugins, arguments, and what is said about mistakes.
 
-use outrank_config::{ConfigError, Configuration, read};
+use outrank_config::{ConfigError, Configuration, read, read_with_plugins};
+use outrank_engine::cluster::Cluster;
+use outrank_engine::extensions::{Extensions, OwnPlugin};
+use outrank_engine::framework::{DependsOn, Plugin, ScorePlugin, Stages};
+use outrank_engine::ids::NodeId;
+use outrank_engine::pod_class::PodClass;
 use outrank_engine::profile::{
     ProfileConfig, ResourceSpec, ScoringStrategy, UtilizationShapePoint,
 };
@@ -794,4 +799,49 @@ fn everything_wrong_is_said_at_once() {
     ] {
         assert!(paths.contains(&path), "{path} is not among {paths:?}");
     }
+}
+
+#[test]
+fn plugins_of_ones_own_are_known_by_name() {
+    struct Mine;
+
+    impl Plugin for Mine {
+        fn name(&self) -> &'static str {
+            "Mine"
+        }
+    }
+
+    impl ScorePlugin for Mine {
+        fn depends_on(&self) -> DependsOn {
+            DependsOn::NodeObject
+        }
+
+        fn score_node(&self, _: &PodClass, _: &Cluster, _: NodeId) -> i64 {
+            0
+        }
+    }
+
+    let plugins = vec![OwnPlugin::new(Stages::score(Mine)).expect("a stage")];
+    let enabled = |point: &str| {
+        let enabled = json!({point: {"enabled": [{"name": "Mine", "weight": 7}]}});
+        document(json!({"profiles": [{"plugins": enabled}]}))
+    };
+    let config = read_with_plugins(&enabled("score"), &plugins).expect("accepted");
+    assert_eq!(weight_of(&config.engine.profiles[0], "Mine"), Some(7));
+    let points = &config.profiles[0].extension_points;
+    let score = points.iter().find(|it| it.name == "score").expect("score");
+    assert!(score.plugins.iter().any(|plugin| plugin.name == "Mine"));
+    let everywhere = read_with_plugins(&enabled("multiPoint"), &plugins).expect("accepted");
+    assert_eq!(weight_of(&everywhere.engine.profiles[0], "Mine"), Some(7));
+    // It does not filter, it is not there by itself, and elsewhere nobody knows it.
+    assert!(read_with_plugins(&enabled("filter"), &plugins).is_err());
+    let default = read_with_plugins(&document(json!({})), &plugins).expect("accepted");
+    assert_eq!(weight_of(&default.engine.profiles[0], "Mine"), None);
+    assert!(read(&enabled("score")).is_err());
+    let extensions = Extensions {
+        plugins: [&plugins[..], &plugins[..]].concat(),
+        ..Extensions::default()
+    };
+    let twice = Engine::with_extensions(&config.engine, extensions).err();
+    assert_eq!(twice.as_deref(), Some("there is another plugin \"Mine\""));
 }

@@ -15,7 +15,8 @@ use crate::cluster::{Cluster, OwnerKey, PodInfo, PodUsage};
 use crate::cross::CrossPlan;
 use crate::diagnosis::Diagnosis;
 use crate::evaluation::{Evaluation, Nominations, Question, first_refusal_by_node, listed_nodes};
-use crate::extender::{EXTENDER, Extender, Extenders};
+use crate::extender::{EXTENDER, Extenders};
+use crate::extensions::Extensions;
 use crate::framework::{Code, IncomingPod, Refusal};
 use crate::ids::{ClassId, Interner, NodeId, PodId, ResourceId, Symbol};
 use crate::ingest::{compile_class, compile_info, compile_node, compile_owner, compile_usage};
@@ -256,30 +257,27 @@ impl Engine {
     /// # Errors
     /// What is wrong with a profile.
     pub fn new(config: &EngineConfig) -> Result<Self, String> {
-        Self::with_extenders(config, Vec::new())
+        Self::with_extensions(config, Extensions::default())
     }
 
-    /// An engine that knows nothing yet, with extenders in the order in which they are asked.
-    /// Whether pods are interesting to them is asked at every decision.
+    /// An engine that knows nothing yet, with plugins and extenders beside its own.
     ///
     /// # Errors
-    /// What is wrong with a profile.
-    pub fn with_extenders(
-        config: &EngineConfig,
-        extenders: Vec<Arc<dyn Extender>>,
-    ) -> Result<Self, String> {
+    /// What is wrong with a profile, or a plugin whose name is taken.
+    pub fn with_extensions(config: &EngineConfig, extensions: Extensions) -> Result<Self, String> {
+        extensions.check_names()?;
         let mut cluster = Cluster::new();
         let samples = config.profiles.iter().any(ProfileConfig::samples_nodes);
         let profiles = config.profiles.iter();
         let profiles: Result<Vec<Profile>, String> = profiles
-            .map(|profile| Profile::new(profile, &mut cluster))
+            .map(|profile| Profile::new(profile, &extensions.plugins, &mut cluster))
             .collect();
         Ok(Self {
             cluster,
             profiles: profiles?,
             ties: TieOrder::new(config.tie_seed),
             rotation: samples.then(Rotation::default),
-            extenders: Extenders::new(extenders),
+            extenders: Extenders::new(extensions.extenders),
             queue: SchedulingQueue::new(config.backoff),
             classes: Interner::default(),
             usages: Interner::default(),
@@ -1147,9 +1145,11 @@ impl Engine {
     /// The class and usage of a pod. Pods made from one template come one after the other
     /// and share their spec: those after the first cost nothing.
     fn class_and_usage(&mut self, pod: &Pod) -> (ClassId, u32) {
+        let reads_annotations = || self.profiles.iter().any(|it| !it.annotations.is_empty());
         let is_fresh = pod.status.container_statuses.is_empty()
             && pod.status.init_container_statuses.is_empty()
-            && pod.status.resources.is_none();
+            && pod.status.resources.is_none()
+            && !reads_annotations();
         if let Some((spec, class, usage)) = &self.last_class
             && is_fresh
             && Arc::ptr_eq(spec, &pod.spec)

@@ -4,7 +4,7 @@
 //! refuses, and after all Score plugins how it rates them. It may be anything; kube-scheduler
 //! knows it as a server that speaks JSON over HTTP. The engine does no I/O: it offers
 //! [`Extender`], and whoever runs the engine hands over what implements it
-//! ([`Engine::with_extenders`](crate::Engine::with_extenders)). Decisions about pods that an
+//! ([`Extensions`](crate::extensions::Extensions)). Decisions about pods that an
 //! extender is interested in are no longer the engine's alone: they can be repeated if the
 //! extender answers the same. They are made by [`crate::evaluation`]; those about other pods
 //! are made as if there was no extender.

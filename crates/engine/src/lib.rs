@@ -37,6 +37,7 @@ pub mod diagnosis;
 pub mod engine;
 pub mod evaluation;
 pub mod extender;
+pub mod extensions;
 pub mod framework;
 pub mod ids;
 mod ingest;

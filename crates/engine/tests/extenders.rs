@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use outrank_api::types::{Container, Node, Pod, PodSpec};
 use outrank_engine::extender::{Extender, ExtenderFilterResult};
+use outrank_engine::extensions::Extensions;
 use outrank_engine::profile::ProfileConfig;
 use outrank_engine::{Engine, EngineConfig, Event, Outcome};
 
@@ -146,7 +147,11 @@ fn engine(config: &EngineConfig, extenders: &[&Arc<Scripted>]) -> Engine {
     let extenders = extenders
         .iter()
         .map(|&it| Arc::clone(it) as Arc<dyn Extender>);
-    let mut engine = Engine::with_extenders(config, extenders.collect()).unwrap();
+    let extensions = Extensions {
+        extenders: extenders.collect(),
+        ..Extensions::default()
+    };
+    let mut engine = Engine::with_extensions(config, extensions).unwrap();
     for (name, cpu) in [("a", "4"), ("b", "4"), ("c", "4"), ("d", "0")] {
         engine.handle(Event::NodeChanged(node(name, cpu)), 0);
     }

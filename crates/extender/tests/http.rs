@@ -10,6 +10,7 @@ use std::time::Duration;
 use outrank_api::types::{Container, Node, Pod, PodSpec};
 use outrank_config::ExtenderConfig;
 use outrank_engine::extender::Extender;
+use outrank_engine::extensions::Extensions;
 use outrank_engine::{Engine, EngineConfig, Event, Outcome};
 use outrank_extender::{HttpExtender, MetaVictims, Victims};
 use serde_json::{Value, json};
@@ -67,7 +68,11 @@ fn pod(resource: &str) -> Pod {
 /// What comes of a pod on nodes a, b and c.
 fn decide(extender: HttpExtender, pod: Pod) -> String {
     let extenders: Vec<Arc<dyn Extender>> = vec![Arc::new(extender)];
-    let mut engine = Engine::with_extenders(&EngineConfig::default(), extenders).unwrap();
+    let extensions = Extensions {
+        extenders,
+        ..Extensions::default()
+    };
+    let mut engine = Engine::with_extensions(&EngineConfig::default(), extensions).unwrap();
     for name in ["a", "b", "c"] {
         engine.handle(Event::NodeChanged(node(name)), 0);
     }

@@ -205,7 +205,7 @@ fn read_options(arguments: &Rehearse) -> Result<RunOptions> {
         options.engine = config.engine;
         for extender in &config.extenders {
             let extender = HttpExtender::new(extender).map_err(anyhow::Error::msg)?;
-            options.extenders.push(Arc::new(extender));
+            options.extensions.extenders.push(Arc::new(extender));
         }
     }
     options.engine.tie_seed = arguments.seed;

@@ -3,12 +3,11 @@
 mod usage;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use outrank_api::taints::tolerates;
 use outrank_api::types::{Node, Pod};
 use outrank_engine::diagnosis::Diagnosis;
-use outrank_engine::extender::Extender;
+use outrank_engine::extensions::Extensions;
 use outrank_engine::framework::Code;
 use outrank_engine::ids::{NodeId, PodId};
 use outrank_engine::plugins::node_affinity::NodeAffinity;
@@ -27,9 +26,9 @@ use usage::Usage;
 pub struct RunOptions {
     /// How the engine decides.
     pub engine: EngineConfig,
-    /// Extenders that are asked, in this order. They are asked to filter and to prioritize,
-    /// never to bind.
-    pub extenders: Vec<Arc<dyn Extender>>,
+    /// Plugins and extenders beside those that it brings. Extenders are asked to filter and to
+    /// prioritize, never to bind.
+    pub extensions: Extensions,
 }
 
 impl RunOptions {
@@ -38,7 +37,7 @@ impl RunOptions {
     /// # Errors
     /// What the engine refuses in its configuration.
     pub(crate) fn engine(&self) -> Result<Engine, String> {
-        Engine::with_extenders(&self.engine, self.extenders.clone())
+        Engine::with_extensions(&self.engine, self.extensions.clone())
     }
 }
 

@@ -25,6 +25,15 @@ apiVersion: v1
 kind: Pod
 metadata: {name: web, annotations: {team: shop}}
 spec: {containers: [{name: web, image: nginx}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: fpga, annotations: {team: shop}}
+spec:
+  containers:
+  - name: fpga
+    image: nginx
+    resources: {requests: {example.com/fpga: 1}, limits: {example.com/fpga: 1}}
 ";
 
 fn rehearse(server: &ExtenderServer, extender: Value) -> Output {
@@ -64,6 +73,41 @@ fn an_extender_refuses_and_never_binds() {
     let output = rehearse(&server, extender);
     let report = report(&output);
     assert_eq!(report["placed"][0]["node"], "b", "{report}");
+    assert_eq!(server.calls().len(), 1);
+}
+
+/// No node has the resource, and NodeResourcesFit does not look.
+#[test]
+fn a_resource_can_be_left_to_its_extender() {
+    let server = ExtenderServer::start(|_, args| {
+        let requests = &args["Pod"]["spec"]["containers"][0]["resources"]["requests"];
+        assert_eq!(requests["example.com/fpga"], "1");
+        Answer::json(&json!({"NodeNames": ["b"]}))
+    });
+    let extender = |ignored: bool| {
+        json!({
+            "filterVerb": "filter",
+            "nodeCacheCapable": true,
+            "managedResources": [{"name": "example.com/fpga", "ignoredByScheduler": ignored}],
+        })
+    };
+    let output = rehearse(&server, extender(true));
+    let report_of_both = report(&output);
+    let node = |name: &str| {
+        let mut placed = report_of_both["placed"].as_array().into_iter().flatten();
+        let pod = placed.find(|pod| pod["name"] == name);
+        pod.map(|pod| pod["node"].clone())
+    };
+    assert_eq!(node("fpga"), Some(json!("b")));
+    // The other pod is none of its business.
+    assert_eq!(node("web"), Some(json!("a")));
+    assert_eq!(server.calls().len(), 1);
+    let output = rehearse(&server, extender(false));
+    let pending = report(&output)["pending"].clone();
+    assert_eq!(
+        pending[0]["message"],
+        "0/2 nodes are available: 2 Insufficient example.com/fpga."
+    );
     assert_eq!(server.calls().len(), 1);
 }
 

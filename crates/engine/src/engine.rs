@@ -427,7 +427,7 @@ impl Engine {
             order,
             start: self.rotation.as_ref().map_or(0, Rotation::next_start),
             percentage: profile.percentage_of_nodes_to_score.unwrap_or(100),
-            first_is_enough: profile.scores().is_empty() && !self.extenders.decide(),
+            first_is_enough: profile.scores().is_empty() && !self.extenders.have_say(),
         }
     }
 
@@ -547,8 +547,8 @@ impl Engine {
         }
         // A nominated node is tried first even if PreFilter names others.
         let tries_unlisted = row.nominated_node.is_some() && pod_class.listed_nodes.is_some();
-        let is_extended = self.extenders.interested_in(pod).is_some();
-        if has_volumes || tries_unlisted || is_extended || self.rotation.is_some() {
+        let interests_extenders = self.extenders.interested_in(pod).is_some();
+        if has_volumes || tries_unlisted || interests_extenders || self.rotation.is_some() {
             self.watching.insert(pod);
             return self.decide_by_evaluation(pod);
         }
@@ -788,6 +788,7 @@ impl Engine {
             Outcome::Scheduled { node, .. } => {
                 let node = *node;
                 self.watching.remove(&pod);
+                self.extenders.forget_pod(pod);
                 self.reserve(pod, node);
                 self.put(pod, node, now);
                 return self.pod_moved(self.cluster.pod_info(pod), true, now);

@@ -114,18 +114,7 @@ impl Evaluation {
             evaluation.totals.push(0);
             return evaluation;
         }
-        let nodes = evaluation.candidates(question);
-        let enough = question
-            .sample
-            .map_or(nodes.len(), |it| it.limit(nodes.len()));
-        evaluation.filter(question, &nodes, enough);
-        // A sample, or PreFilter, may have left out the node that was tried first.
-        if let Some((node, refusal)) = own_refusal
-            && !nodes[..evaluation.looked_at].contains(&node)
-        {
-            evaluation.refused.push((node, refusal));
-            evaluation.looked_at += 1;
-        }
+        evaluation.search(question, own_refusal);
         evaluation.take_filter_errors(cluster);
         evaluation.ask_extenders(question);
         if !evaluation.feasible.is_empty() {
@@ -169,6 +158,21 @@ impl Evaluation {
             diagnosis.unlisted = Some((unlisted, vec![NodeAffinity::NAME]));
         }
         diagnosis
+    }
+
+    /// Searches for feasible nodes. `own_refusal` is that of the node that was tried first.
+    fn search(&mut self, question: &Question<'_>, own_refusal: Option<(NodeId, Refusal)>) {
+        let nodes = self.candidates(question);
+        let count = nodes.len();
+        let enough = question.sample.map_or(count, |sample| sample.limit(count));
+        self.filter(question, &nodes, enough);
+        // A sample, or PreFilter, may have left out the node that was tried first.
+        if let Some((node, refusal)) = own_refusal
+            && !nodes[..self.looked_at].contains(&node)
+        {
+            self.refused.push((node, refusal));
+            self.looked_at += 1;
+        }
     }
 
     /// The nodes that are tried, in order: all, or those that PreFilter names.

@@ -106,14 +106,14 @@ impl Extenders {
     }
 
     /// Whether there is one that refuses or rates nodes.
-    pub(crate) fn decide(&self) -> bool {
+    pub(crate) fn have_say(&self) -> bool {
         let mut extenders = self.extenders.iter();
         extenders.any(|extender| extender.is_filter() || extender.is_prioritizer())
     }
 
     /// Keeps a pod to be shown. Without extenders nothing is kept.
     pub(crate) fn set_pod(&mut self, pod: PodId, object: &Pod) {
-        if self.decide() {
+        if self.have_say() {
             self.pods.insert(pod, object.clone());
         }
     }
@@ -124,7 +124,7 @@ impl Extenders {
 
     /// Keeps a node to be shown. Without extenders nothing is kept.
     pub(crate) fn set_node(&mut self, node: NodeId, object: &Node) {
-        if self.decide() {
+        if self.have_say() {
             self.nodes.insert(node, object.clone());
         }
     }

@@ -47,20 +47,6 @@ macro_rules! objects {
         }
 
         impl ObjectKind {
-    /// Whether storage is made of objects of this kind.
-    pub fn is_storage(self) -> bool {
-        matches!(
-            self,
-            ObjectKind::PersistentVolume
-                | ObjectKind::PersistentVolumeClaim
-                | ObjectKind::StorageClass
-                | ObjectKind::CSINode
-                | ObjectKind::CSIDriver
-                | ObjectKind::CSIStorageCapacity
-                | ObjectKind::VolumeAttachment
-        )
-    }
-
             /// Every kind.
             pub const ALL: &'static [ObjectKind] = &[$(ObjectKind::$kind,)*];
 
@@ -92,6 +78,19 @@ macro_rules! objects {
             /// The kind.
             pub fn kind(&self) -> ObjectKind {
                 match self { $(Object::$kind(_) => ObjectKind::$kind,)* }
+            }
+
+            /// The object as JSON, with `apiVersion` and `kind`: the fields that the types
+            /// know.
+            pub fn to_value(&self) -> Value {
+                let value = match self { $(Object::$kind(object) => serde_json::to_value(object),)* };
+                // Types with string keys and finite numbers always have a JSON form.
+                let mut value = value.unwrap_or_default();
+                if let Value::Object(fields) = &mut value {
+                    fields.insert("apiVersion".to_owned(), self.kind().api_version().into());
+                    fields.insert("kind".to_owned(), self.kind().name().into());
+                }
+                value
             }
 
             /// The metadata.
@@ -130,6 +129,20 @@ objects! {
 }
 
 impl ObjectKind {
+    /// Whether storage is made of objects of this kind.
+    pub fn is_storage(self) -> bool {
+        matches!(
+            self,
+            ObjectKind::PersistentVolume
+                | ObjectKind::PersistentVolumeClaim
+                | ObjectKind::StorageClass
+                | ObjectKind::CSINode
+                | ObjectKind::CSIDriver
+                | ObjectKind::CSIStorageCapacity
+                | ObjectKind::VolumeAttachment
+        )
+    }
+
     /// Whether objects of the kind live in a namespace.
     pub fn is_namespaced(self) -> bool {
         !matches!(

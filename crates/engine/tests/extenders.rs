@@ -323,6 +323,10 @@ fn whatever_happens_may_help_a_pod_that_an_extender_refused() {
     assert!(next(&mut engine).expect("tried again").contains("1 no"));
     assert_eq!(extender.asked(), ["filter p: a b c"]);
     assert_eq!(next(&mut engine), None);
+    // A node changes in a way that no plugin cares about.
+    engine.handle(Event::NodeChanged(node("b", "5")), 0);
+    assert!(next(&mut engine).expect("tried again").contains("1 no"));
+    assert_eq!(next(&mut engine), None);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use outrank_api::decode::{Ignored, Loaded, Object};
+use outrank_api::decode::{Ignored, LoadOptions, Loaded, LoadedObject};
 use outrank_api::schema;
 use outrank_extender::HttpExtender;
 use outrank_rehearse::report::Report;
@@ -40,9 +40,10 @@ Examples:
   outrank rehearse -f cluster.yaml
 
   # A live cluster, and what a change would do to it
-  kubectl get nodes,pods,deployments,replicasets,statefulsets,daemonsets,jobs,\\
-    services,namespaces,priorityclasses,persistentvolumeclaims,persistentvolumes,\\
-    storageclasses,csinodes -A -o yaml | outrank rehearse -f - --apply new.yaml
+  kubectl get nodes,pods,deployments,replicasets,replicationcontrollers,statefulsets,\
+daemonsets,jobs,cronjobs,priorityclasses,namespaces,services,persistentvolumeclaims,\
+persistentvolumes,storageclasses,csinodes,csidrivers,csistoragecapacities,volumeattachments \\
+    -A -o yaml | outrank rehearse -f - --apply new.yaml
 
   # Every pod and where it goes, as JSON
   outrank rehearse -f cluster/ -o json
@@ -64,8 +65,8 @@ pub(crate) struct Rehearse {
     #[arg(short, long = "filename", value_name = "FILE|DIR|-")]
     filename: Vec<String>,
 
-    /// Files or directories with a change on top: their objects are added, or replace those
-    /// of the same name.
+    /// Files or directories with a change on top, made as kubectl apply makes it: objects are
+    /// added, or merged into those of the same name.
     #[arg(long, value_name = "FILE|DIR|-")]
     apply: Vec<String>,
 
@@ -138,8 +139,9 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
         let trace = read_trace(nodes, pods, &trace_options)?;
         return rehearse_trace(arguments, &options, trace);
     }
-    let cluster = read_objects(&arguments.filename)?;
-    let changes = read_objects(&arguments.apply)?;
+    let cluster = read_objects(&arguments.filename, LoadOptions::default())?;
+    // What a change does not mention is as telling as what it does.
+    let changes = read_objects(&arguments.apply, LoadOptions { keep_raw: true })?;
     let errors = cluster.errors + changes.errors;
     if errors > 0 {
         bail!(
@@ -153,7 +155,8 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
             arguments.filename.join(", ")
         );
     }
-    let scenario = Scenario::new(cluster.objects, changes.objects).map_err(anyhow::Error::msg)?;
+    let objects = cluster.objects.into_iter().map(|it| it.object).collect();
+    let scenario = Scenario::new(objects, changes.objects).map_err(anyhow::Error::msg)?;
     for warning in &scenario.warnings {
         tell(&format!("warning: {warning}"));
     }
@@ -249,13 +252,13 @@ fn run_scenario(scenario: &Scenario, options: &RunOptions) -> Result<Report> {
 
 /// What was read, and how many findings were told.
 struct Objects {
-    objects: Vec<Object>,
+    objects: Vec<LoadedObject>,
     warnings: usize,
     errors: usize,
 }
 
 /// Reads objects; what there is to say about them goes to standard error.
-fn read_objects(names: &[String]) -> Result<Objects> {
+fn read_objects(names: &[String], options: LoadOptions) -> Result<Objects> {
     let paths = names.iter().map(Path::new);
     let files = input::read_inputs(paths, &mut std::io::stdin().lock())?;
     let inputs = files
@@ -266,7 +269,7 @@ fn read_objects(names: &[String]) -> Result<Objects> {
         ignored,
         warnings,
         errors,
-    } = outrank_api::decode::load(inputs);
+    } = outrank_api::decode::load_with(options, inputs);
     for warning in &warnings {
         tell(&warning.to_string());
     }
@@ -296,7 +299,7 @@ fn read_objects(names: &[String]) -> Result<Objects> {
         tell(&error.to_string());
     }
     Ok(Objects {
-        objects: objects.into_iter().map(|loaded| loaded.object).collect(),
+        objects,
         warnings: warnings.len() + misspelt,
         errors: errors.len(),
     })
@@ -368,5 +371,26 @@ fn count(number: usize, what: &str) -> String {
         format!("1 {what}")
     } else {
         format!("{number} {what}s")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Args;
+    use outrank_api::decode::ObjectKind;
+
+    #[test]
+    fn the_dump_in_the_help_has_every_kind_that_is_read() {
+        let command = super::Rehearse::augment_args(clap::Command::new("rehearse"));
+        let help = command.get_after_long_help().expect("examples").to_string();
+        let dump = help.lines().find(|line| line.contains("kubectl get"));
+        let dump = dump
+            .expect("a dump")
+            .trim()
+            .trim_start_matches("kubectl get ");
+        let kinds: Vec<&str> = dump.split([',', ' ']).collect();
+        for kind in ObjectKind::ALL {
+            assert!(kinds.contains(&kind.plural()), "{}", kind.plural());
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outrank_api::decode::{Loaded, Object, load};
+use outrank_api::decode::{LoadOptions, Loaded, LoadedObject, Object, load_with};
 use outrank_api::types::{Node, Pod};
 use outrank_checker::{Options, check, wrongly_pending};
 use outrank_rehearse::report::{PendingState, Report};
@@ -30,7 +30,7 @@ fn load_all(path: &str) -> Loaded {
     let inputs = files
         .iter()
         .map(|file| (file.name.as_str(), file.bytes.as_slice()));
-    let loaded = load(inputs);
+    let loaded = load_with(LoadOptions { keep_raw: true }, inputs);
     assert!(loaded.errors.is_empty(), "{:?}", loaded.errors);
     loaded
 }
@@ -41,6 +41,10 @@ fn objects(path: &str) -> Vec<Object> {
         .into_iter()
         .map(|loaded| loaded.object)
         .collect()
+}
+
+fn manifests(path: &str) -> Vec<LoadedObject> {
+    load_all(path).objects
 }
 
 /// Rehearses, and lets the checker look at the outcome.
@@ -133,10 +137,10 @@ fn three_nodes() -> Vec<Object> {
 
 /// What becomes of manifests of `tests/seeds` on three nodes.
 fn seeds(names: &[&str]) -> Report {
-    let changes = names
+    let all = names
         .iter()
-        .flat_map(|name| objects(&format!("tests/seeds/{name}")));
-    rehearse(&Scenario::new(three_nodes(), changes.collect()).expect("a scenario"))
+        .flat_map(|name| manifests(&format!("tests/seeds/{name}")));
+    rehearse(&Scenario::new(three_nodes(), all.collect()).expect("a scenario"))
 }
 
 fn warnings(name: &str) -> Vec<String> {
@@ -221,7 +225,7 @@ fn required_and_preferred_node_affinity() {
                 .insert("source".into(), "qikqiak".into());
         }
     }
-    let changes = objects("tests/seeds/pod-node-affinity-both.yaml");
+    let changes = manifests("tests/seeds/pod-node-affinity-both.yaml");
     let report = rehearse(&Scenario::new(cluster, changes).expect("a scenario"));
     assert_eq!(nodes_of(&report), ["k8s-node02"]);
 }
@@ -242,13 +246,13 @@ fn tolerations_let_a_pod_onto_tainted_nodes_and_others_not() {
                 .push(serde_json::from_value(taint).expect("a taint"));
         }
     }
-    let changes = objects("tests/seeds/pod-tolerations.yaml");
+    let changes = manifests("tests/seeds/pod-tolerations.yaml");
     let scenario = Scenario::new(cluster.clone(), changes).expect("a scenario");
     let report = rehearse(&scenario);
     assert_eq!(nodes_of(&report), ["k8s-node01"]);
     assert_eq!(report.placed[0].feasible_nodes, 2, "not k8s-node03");
 
-    let changes = objects("tests/seeds/pod-schedulername.yaml");
+    let changes = manifests("tests/seeds/pod-schedulername.yaml");
     let report = rehearse(&Scenario::new(cluster, changes).expect("a scenario"));
     assert_eq!(
         report.pending[0].message,
@@ -279,7 +283,7 @@ fn priority_classes_give_pods_their_priority() {
     assert_eq!(report.placed[0].priority_class_name, "high");
     let mut all = three_nodes();
     all.extend(objects("tests/seeds/priority-classes.yaml"));
-    let changes = objects("tests/seeds/deployment-high-priority.yaml");
+    let changes = manifests("tests/seeds/deployment-high-priority.yaml");
     let scenario = Scenario::new(all, changes).expect("a scenario");
     let spec = &scenario.pods[0].spec;
     assert_eq!(spec.priority, Some(10000));

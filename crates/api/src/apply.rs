@@ -1,0 +1,297 @@
+//! `kubectl apply`: what becomes of an object when a manifest of it is applied.
+//!
+//! A manifest says what its author cares about; what others wrote (the scheduler a pod's
+//! `nodeName`, a kubelet its `status`, a volume controller a claim's `volumeName`) stays.
+//! Three documents meet: the object as it is, the manifest, and the manifest that was
+//! applied before it, which kubectl keeps in the annotation [`LAST_APPLIED`]. What was in
+//! the last one and is not in the new one is taken out.
+//!
+//! Maps are merged key by key. Lists are replaced, but for those whose elements have a
+//! key of their own (containers have names), which are merged element by element; which
+//! these are stands in `schema/rules.txt`. Source: strategic merge patch,
+//! `k8s.io/apimachinery/pkg/util/strategicpatch`, Kubernetes 1.36.
+//!
+//! ```
+//! use outrank_api::apply::apply;
+//! use outrank_api::decode::{Object, decode_value};
+//! use serde_json::json;
+//!
+//! let live = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+//!                   "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": "a"}});
+//! let manifest = json!({"apiVersion": "v1", "kind": "Pod",
+//!                       "metadata": {"name": "p", "labels": {"app": "web"}},
+//!                       "spec": {"containers": [{"name": "c", "image": "i"}]}});
+//! let Object::Pod(pod) = apply(&decode_value(live).unwrap(), &manifest).unwrap() else {
+//!     panic!("a pod stays a pod");
+//! };
+//! assert_eq!(pod.spec.node_name, "a");
+//! assert_eq!(pod.metadata.labels["app"], "web");
+//! ```
+
+use serde_json::Value;
+
+use crate::decode::{Object, decode_value};
+use crate::defaults::default_object;
+use crate::diagnostic::{Finding, Severity};
+use crate::schema::{self, FieldType};
+use crate::validation;
+
+/// The annotation in which kubectl keeps the manifest that was applied last, as JSON.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// The object after a manifest of it was applied: merged and defaulted. `status` counts as
+/// any other field, so that a manifest can say what a node has. Time and memory are linear
+/// in the documents, but quadratic in the lists that are merged by key.
+///
+/// # Errors
+/// What is wrong with the outcome, as [`validation::findings`] and [`decode_value`] say it.
+pub fn apply(live: &Object, manifest: &Value) -> Result<Object, Vec<Finding>> {
+    let kind = live.kind();
+    let last = live.metadata().annotations.get(LAST_APPLIED);
+    // What cannot be read was not applied; kubectl, too, goes on without it.
+    let last: Value = last
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
+    let mut merged = live.to_value();
+    if let Some(type_name) = schema::type_of(kind.api_version(), kind.name()) {
+        merge(Some(type_name), &mut merged, &last, manifest);
+    }
+    if let Value::Object(fields) = &mut merged {
+        // The manifest may name a version that is gone.
+        fields.insert("apiVersion".to_owned(), kind.api_version().into());
+    }
+    let mut object = decode_value(merged)?;
+    default_object(&mut object);
+    let mut wrong = validation::findings(&object);
+    wrong.retain(|finding| finding.severity == Severity::Error);
+    if wrong.is_empty() {
+        Ok(object)
+    } else {
+        Err(wrong)
+    }
+}
+
+/// Puts `new` on top of `live`; what is in `last` alone goes. `type_name` is `None` in maps
+/// whose keys are anything.
+fn merge(type_name: Option<&str>, live: &mut Value, last: &Value, new: &Value) {
+    let (Value::Object(live), Value::Object(new)) = (&mut *live, new) else {
+        *live = new.clone();
+        return;
+    };
+    if let Value::Object(last) = last {
+        live.retain(|key, _| new.contains_key(key) || !last.contains_key(key));
+    }
+    for (key, value) in new {
+        if value.is_null() {
+            live.remove(key);
+            continue;
+        }
+        let Some(before) = live.get_mut(key) else {
+            live.insert(key.clone(), value.clone());
+            continue;
+        };
+        let last = last.get(key).unwrap_or(&Value::Null);
+        let Some(field) = type_name.and_then(|type_name| schema::field(type_name, key)) else {
+            merge(None, before, last, value);
+            continue;
+        };
+        match (&field.field_type, field.merge_key) {
+            (FieldType::List(element), Some(key)) => {
+                let list = MergedList {
+                    key,
+                    element: element.object(),
+                    retains_keys: field.retains_keys,
+                };
+                list.merge(before, last, value);
+            }
+            (field_type, _) => merge(field_type.object(), before, last, value),
+        }
+        if field.retains_keys {
+            retain_keys(before, value);
+        }
+    }
+}
+
+/// Leaves the keys that the new value has.
+fn retain_keys(merged: &mut Value, new: &Value) {
+    if let (Value::Object(merged), Value::Object(new)) = (merged, new) {
+        merged.retain(|key, _| new.contains_key(key));
+    }
+}
+
+/// A list whose elements are told apart by a key.
+struct MergedList<'s> {
+    key: &'s str,
+    /// The type of the elements.
+    element: Option<&'s str>,
+    retains_keys: bool,
+}
+
+impl MergedList<'_> {
+    /// Elements of the new list come in its order; those that somebody else added follow
+    /// the one that they followed before.
+    fn merge(&self, live: &mut Value, last: &Value, new: &Value) {
+        let (Value::Array(elements), Value::Array(new)) = (&mut *live, new) else {
+            *live = new.clone();
+            return;
+        };
+        let last = last.as_array().map_or(&[][..], Vec::as_slice);
+        let mut before: Vec<Option<Value>> = elements.drain(..).map(Some).collect();
+        let mut places = Vec::new();
+        for element in new {
+            let place = before.iter().position(|it| {
+                it.as_ref()
+                    .is_some_and(|it| it.get(self.key) == element.get(self.key))
+            });
+            let merged = match place.and_then(|place| before[place].take()) {
+                Some(mut merged) => {
+                    let last = find(last, self.key, element).unwrap_or(&Value::Null);
+                    merge(self.element, &mut merged, last, element);
+                    if self.retains_keys {
+                        retain_keys(&mut merged, element);
+                    }
+                    merged
+                }
+                None => element.clone(),
+            };
+            places.push(place);
+            elements.push(merged);
+        }
+        for (place, element) in before.into_iter().enumerate() {
+            let Some(element) = element else { continue };
+            if find(last, self.key, &element).is_some() {
+                continue;
+            }
+            let after = places
+                .iter()
+                .rposition(|it| it.is_some_and(|it| it < place));
+            let index = after.map_or(0, |index| index + 1);
+            elements.insert(index, element);
+            places.insert(index, Some(place));
+        }
+    }
+}
+
+fn find<'v>(elements: &'v [Value], key: &str, like: &Value) -> Option<&'v Value> {
+    elements.iter().find(|it| it.get(key) == like.get(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn applied(live: Value, last: Option<Value>, manifest: Value) -> Object {
+        let mut live = decode_value(live).expect("an object");
+        if let Some(last) = last {
+            let annotations = &mut live.metadata_mut().annotations;
+            annotations.insert(LAST_APPLIED.to_owned(), last.to_string());
+        }
+        apply(&live, &manifest).expect("applied")
+    }
+
+    fn deployment(spec: Value) -> Value {
+        let mut object = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "nginx"}]},
+            }},
+        });
+        for (key, value) in spec.as_object().expect("fields") {
+            object["spec"][key] = value.clone();
+        }
+        object
+    }
+
+    fn replicas(object: &Object) -> Option<i32> {
+        match object {
+            Object::Deployment(object) => object.spec.replicas,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_others_wrote_stays_and_what_the_author_took_out_goes() {
+        let live = deployment(json!({"replicas": 7}));
+        let new = deployment(json!({}));
+        // Scaled by somebody else.
+        let kept = applied(live.clone(), Some(deployment(json!({}))), new.clone());
+        assert_eq!(replicas(&kept), Some(7));
+        let unknown = applied(live.clone(), None, new.clone());
+        assert_eq!(replicas(&unknown), Some(7));
+        // Taken out, so it is the default again.
+        let last = deployment(json!({"replicas": 3}));
+        assert_eq!(replicas(&applied(live.clone(), Some(last), new)), Some(1));
+        let null = deployment(json!({"replicas": null}));
+        assert_eq!(replicas(&applied(live, None, null)), Some(1));
+    }
+
+    fn pod(spec: Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+    }
+
+    fn container(name: &str) -> Value {
+        json!({"name": name, "image": "i"})
+    }
+
+    #[test]
+    fn containers_are_merged_by_name() {
+        let live = pod(json!({"containers": [
+            container("old"),
+            {"name": "web", "image": "i", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}},
+            container("injected"),
+        ]}));
+        let last = pod(json!({"containers": [container("old"), container("web")]}));
+        let new = pod(json!({"containers": [
+            container("first"),
+            {"name": "web", "image": "i", "resources": {"requests": {"cpu": "2"}}},
+        ]}));
+        let Object::Pod(merged) = applied(live, Some(last), new) else {
+            panic!("a pod")
+        };
+        let names: Vec<&str> = merged.spec.containers.iter().map(|it| &*it.name).collect();
+        assert_eq!(names, ["first", "web", "injected"]);
+        let requests = &merged.spec.containers[1].resources.requests;
+        assert_eq!(requests["cpu"].milli_value(), 2000);
+        assert_eq!(requests["memory"].value(), 1 << 30);
+    }
+
+    #[test]
+    fn a_volume_has_the_source_that_was_applied() {
+        let claim = json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}});
+        let live = pod(json!({"containers": [container("c")], "volumes": [claim]}));
+        let disk = json!({"name": "v", "emptyDir": {}});
+        let new = pod(json!({"containers": [container("c")], "volumes": [disk]}));
+        let Object::Pod(merged) = applied(live, None, new) else {
+            panic!("a pod")
+        };
+        assert_eq!(merged.spec.volumes.len(), 1);
+        assert_eq!(merged.spec.volumes[0].persistent_volume_claim, None);
+    }
+
+    #[test]
+    fn taints_and_tolerations_are_replaced() {
+        let toleration = |key: &str| json!({"key": key, "operator": "Exists"});
+        let spec = |keys: &[&str]| {
+            let tolerations: Vec<Value> = keys.iter().map(|key| toleration(key)).collect();
+            pod(json!({"containers": [container("c")], "tolerations": tolerations}))
+        };
+        let Object::Pod(merged) = applied(spec(&["a", "b"]), None, spec(&["c"])) else {
+            panic!("a pod")
+        };
+        assert_eq!(merged.spec.tolerations.len(), 1);
+        assert_eq!(merged.spec.tolerations[0].key, "c");
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_told() {
+        let live = json!({"requests": {"cpu": "4"}});
+        let live = pod(json!({"containers": [{"name": "c", "image": "i", "resources": live}]}));
+        let new = json!({"limits": {"cpu": "1"}});
+        let new = pod(json!({"containers": [{"name": "c", "image": "i", "resources": new}]}));
+        let wrong = apply(&decode_value(live).expect("a pod"), &new).expect_err("over the limit");
+        assert!(wrong[0].to_string().contains("resources"), "{}", wrong[0]);
+    }
+}

@@ -13,7 +13,7 @@
 //!
 //! ```
 //! use outrank_api::apply::apply;
-//! use outrank_api::decode::{Object, decode_value};
+//! use outrank_api::decode::{LoadedObject, Object, decode_value};
 //! use serde_json::json;
 //!
 //! let live = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
@@ -21,53 +21,84 @@
 //! let manifest = json!({"apiVersion": "v1", "kind": "Pod",
 //!                       "metadata": {"name": "p", "labels": {"app": "web"}},
 //!                       "spec": {"containers": [{"name": "c", "image": "i"}]}});
-//! let Object::Pod(pod) = apply(&decode_value(live).unwrap(), &manifest).unwrap() else {
+//! let live = LoadedObject::from(decode_value(live).unwrap());
+//! let Object::Pod(pod) = apply(&live, &manifest).unwrap().object else {
 //!     panic!("a pod stays a pod");
 //! };
 //! assert_eq!(pod.spec.node_name, "a");
 //! assert_eq!(pod.metadata.labels["app"], "web");
 //! ```
 
+use std::collections::{BTreeMap, HashMap};
+
 use serde_json::Value;
 
-use crate::decode::{Object, decode_value};
-use crate::defaults::default_object;
-use crate::diagnostic::{Finding, Severity};
+use crate::decode::{LoadedObject, decode_whole};
+use crate::diagnostic::Finding;
 use crate::schema::{self, FieldType};
-use crate::validation;
 
 /// The annotation in which kubectl keeps the manifest that was applied last, as JSON.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The object after a manifest of it was applied: merged and defaulted. `status` counts as
 /// any other field, so that a manifest can say what a node has. Time and memory are linear
-/// in the documents, but quadratic in the lists that are merged by key.
+/// in the documents.
+///
+/// If the object was not kept as it was written, what is not typed of it is lost.
 ///
 /// # Errors
-/// What is wrong with the outcome, as [`validation::findings`] and [`decode_value`] say it.
-pub fn apply(live: &Object, manifest: &Value) -> Result<Object, Vec<Finding>> {
-    let kind = live.kind();
-    let last = live.metadata().annotations.get(LAST_APPLIED);
+/// What is wrong with the outcome, as [`decode_whole`] says it.
+pub fn apply(live: &LoadedObject, manifest: &Value) -> Result<LoadedObject, Vec<Finding>> {
+    let kind = live.object.kind();
+    let annotations = &live.object.metadata().annotations;
     // What cannot be read was not applied; kubectl, too, goes on without it.
-    let last: Value = last
+    let last: Value = annotations
+        .get(LAST_APPLIED)
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default();
-    let mut merged = live.to_value();
+    let last = without_status(last);
+    let mut merged = match &live.raw {
+        Value::Null => live.object.to_value(),
+        raw => raw.clone(),
+    };
     if let Some(type_name) = schema::type_of(kind.api_version(), kind.name()) {
         merge(Some(type_name), &mut merged, &last, manifest);
     }
     if let Value::Object(fields) = &mut merged {
-        // The manifest may name a version that is gone.
+        // Either may name a version that is gone.
         fields.insert("apiVersion".to_owned(), kind.api_version().into());
     }
-    let mut object = decode_value(merged)?;
-    default_object(&mut object);
-    let mut wrong = validation::findings(&object);
-    wrong.retain(|finding| finding.severity == Severity::Error);
-    if wrong.is_empty() {
-        Ok(object)
-    } else {
-        Err(wrong)
+    keep_what_the_server_gave(&mut merged, live);
+    Ok(LoadedObject {
+        object: decode_whole(merged.clone())?,
+        raw: merged,
+        origin: live.origin.clone(),
+    })
+}
+
+/// What was applied last, without what an application never takes out.
+fn without_status(mut last: Value) -> Value {
+    if let Value::Object(fields) = &mut last {
+        fields.remove("status");
+    }
+    last
+}
+
+/// Puts back what only the API server gives to objects, whatever a manifest says of it.
+fn keep_what_the_server_gave(merged: &mut Value, live: &LoadedObject) {
+    let metadata = live.object.metadata();
+    let given = [
+        ("uid", Some(&metadata.uid).filter(|uid| !uid.is_empty())),
+        ("creationTimestamp", metadata.creation_timestamp.as_ref()),
+        ("deletionTimestamp", metadata.deletion_timestamp.as_ref()),
+    ];
+    let Some(Value::Object(fields)) = merged.get_mut("metadata") else {
+        return;
+    };
+    for (name, value) in given {
+        if let Some(value) = value {
+            fields.insert(name.to_owned(), value.as_str().into());
+        }
     }
 }
 
@@ -75,7 +106,7 @@ pub fn apply(live: &Object, manifest: &Value) -> Result<Object, Vec<Finding>> {
 /// whose keys are anything.
 fn merge(type_name: Option<&str>, live: &mut Value, last: &Value, new: &Value) {
     let (Value::Object(live), Value::Object(new)) = (&mut *live, new) else {
-        *live = new.clone();
+        *live = without_nulls(new);
         return;
     };
     if let Value::Object(last) = last {
@@ -87,7 +118,7 @@ fn merge(type_name: Option<&str>, live: &mut Value, last: &Value, new: &Value) {
             continue;
         }
         let Some(before) = live.get_mut(key) else {
-            live.insert(key.clone(), value.clone());
+            live.insert(key.clone(), without_nulls(value));
             continue;
         };
         let last = last.get(key).unwrap_or(&Value::Null);
@@ -109,6 +140,20 @@ fn merge(type_name: Option<&str>, live: &mut Value, last: &Value, new: &Value) {
         if field.retains_keys {
             retain_keys(before, value);
         }
+    }
+}
+
+/// A value that is new: `null` means absent in it, too.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.iter().filter(|(_, value)| !value.is_null());
+            fields
+                .map(|(key, value)| (key.clone(), without_nulls(value)))
+                .collect()
+        }
+        Value::Array(elements) => elements.iter().map(without_nulls).collect(),
+        other => other.clone(),
     }
 }
 
@@ -136,44 +181,60 @@ impl MergedList<'_> {
             return;
         };
         let last = last.as_array().map_or(&[][..], Vec::as_slice);
+        let last: HashMap<String, &Value> = last.iter().map(|it| (self.key_of(it), it)).collect();
         let mut before: Vec<Option<Value>> = elements.drain(..).map(Some).collect();
-        let mut places = Vec::new();
-        for element in new {
-            let place = before.iter().position(|it| {
-                it.as_ref()
-                    .is_some_and(|it| it.get(self.key) == element.get(self.key))
-            });
-            let merged = match place.and_then(|place| before[place].take()) {
-                Some(mut merged) => {
-                    let last = find(last, self.key, element).unwrap_or(&Value::Null);
-                    merge(self.element, &mut merged, last, element);
-                    if self.retains_keys {
-                        retain_keys(&mut merged, element);
-                    }
-                    merged
-                }
-                None => element.clone(),
-            };
-            places.push(place);
-            elements.push(merged);
+        // By key, the places of elements that are not taken, the last one first.
+        let mut free: HashMap<String, Vec<usize>> = HashMap::new();
+        for (place, element) in before.iter().enumerate().rev() {
+            let key = self.key_of(element.as_ref().unwrap_or(&Value::Null));
+            free.entry(key).or_default().push(place);
         }
+        // What others added, by the place of the element that it follows.
+        let mut followers: BTreeMap<Option<usize>, Vec<Value>> = BTreeMap::new();
+        let mut merged = Vec::new();
+        for element in new {
+            let key = self.key_of(element);
+            let place = free.get_mut(&key).and_then(Vec::pop);
+            let live = place.and_then(|place| before[place].take());
+            merged.push((
+                place,
+                self.merge_element(live, last.get(&key).copied(), element),
+            ));
+        }
+        let mut previous = None;
         for (place, element) in before.into_iter().enumerate() {
-            let Some(element) = element else { continue };
-            if find(last, self.key, &element).is_some() {
-                continue;
+            match element {
+                None => previous = Some(place),
+                Some(element) if last.contains_key(&self.key_of(&element)) => {}
+                Some(element) => followers.entry(previous).or_default().push(element),
             }
-            let after = places
-                .iter()
-                .rposition(|it| it.is_some_and(|it| it < place));
-            let index = after.map_or(0, |index| index + 1);
-            elements.insert(index, element);
-            places.insert(index, Some(place));
+        }
+        elements.extend(followers.remove(&None).unwrap_or_default());
+        for (place, element) in merged {
+            elements.push(element);
+            let after = place.and_then(|place| followers.remove(&Some(place)));
+            elements.extend(after.unwrap_or_default());
         }
     }
-}
 
-fn find<'v>(elements: &'v [Value], key: &str, like: &Value) -> Option<&'v Value> {
-    elements.iter().find(|it| it.get(key) == like.get(key))
+    fn merge_element(&self, live: Option<Value>, last: Option<&Value>, new: &Value) -> Value {
+        let Some(mut merged) = live else {
+            return without_nulls(new);
+        };
+        merge(self.element, &mut merged, last.unwrap_or(&Value::Null), new);
+        if self.retains_keys {
+            retain_keys(&mut merged, new);
+        }
+        merged
+    }
+
+    /// The key of an element, as text.
+    fn key_of(&self, element: &Value) -> String {
+        element
+            .get(self.key)
+            .map(Value::to_string)
+            .unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
@@ -181,6 +242,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::decode::{Object, decode_value};
 
     fn applied(live: Value, last: Option<Value>, manifest: Value) -> Object {
         let mut live = decode_value(live).expect("an object");
@@ -188,7 +250,7 @@ mod tests {
             let annotations = &mut live.metadata_mut().annotations;
             annotations.insert(LAST_APPLIED.to_owned(), last.to_string());
         }
-        apply(&live, &manifest).expect("applied")
+        apply(&live.into(), &manifest).expect("applied").object
     }
 
     fn deployment(spec: Value) -> Value {
@@ -272,6 +334,32 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_less_than_there_was() {
+        let live = json!({"apiVersion": "v1", "kind": "Node",
+                          "metadata": {"name": "n", "uid": "u",
+                                       "creationTimestamp": "2026-01-01T00:00:00Z"},
+                          "status": {"allocatable": {"cpu": "4"}}});
+        let last = json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4"}}});
+        let new = json!({"apiVersion": "v1", "kind": "Node",
+                         "metadata": {"name": "n", "creationTimestamp": null, "uid": "other"},
+                         "spec": {"taints": null}});
+        let Object::Node(node) = applied(live, Some(last), new) else {
+            panic!("a node")
+        };
+        assert_eq!(node.status.allocatable["cpu"].value(), 4);
+        assert_eq!(node.metadata.uid, "u");
+        assert!(node.metadata.creation_timestamp.is_some());
+        // Absent is what `null` means, also in a map that is new.
+        let live = pod(json!({"containers": [container("c")]}));
+        let mut new = live.clone();
+        new["spec"]["nodeSelector"] = json!({"disk": null});
+        let Object::Pod(merged) = applied(live, None, new) else {
+            panic!("a pod")
+        };
+        assert!(merged.spec.node_selector.is_empty());
+    }
+
+    #[test]
     fn taints_and_tolerations_are_replaced() {
         let toleration = |key: &str| json!({"key": key, "operator": "Exists"});
         let spec = |keys: &[&str]| {
@@ -291,7 +379,8 @@ mod tests {
         let live = pod(json!({"containers": [{"name": "c", "image": "i", "resources": live}]}));
         let new = json!({"limits": {"cpu": "1"}});
         let new = pod(json!({"containers": [{"name": "c", "image": "i", "resources": new}]}));
-        let wrong = apply(&decode_value(live).expect("a pod"), &new).expect_err("over the limit");
+        let wrong =
+            apply(&decode_value(live).expect("a pod").into(), &new).expect_err("over the limit");
         assert!(wrong[0].to_string().contains("resources"), "{}", wrong[0]);
     }
 }

@@ -106,12 +106,33 @@ pub fn nearest_kind(api_version: &str, kind: &str) -> Option<&'static str> {
     nearest(kind, kinds.iter().copied()).filter(|near| *near != kind)
 }
 
+/// Which rules beyond types an object is checked by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rules {
+    /// None.
+    None,
+    /// What values fields may have.
+    OfValues,
+    /// Also which fields must be there.
+    All,
+}
+
 /// Checks an object of a kind against the tables, and tidies it for typed decoding:
 /// fields that are unknown, of the wrong type or `null` are taken out.
 ///
 /// Knows nothing about kinds that are not in the table; [`is_known`] tells.
-pub(crate) fn check(api_version: &str, kind: &str, object: &mut Value, findings: &mut Findings) {
-    check_with(true, api_version, kind, object, findings);
+pub(crate) fn check(
+    rules: Rules,
+    api_version: &str,
+    kind: &str,
+    object: &mut Value,
+    findings: &mut Findings,
+) {
+    let schema = schema();
+    if let Some(type_name) = schema.kinds.get(&(api_version, kind)) {
+        let check = Check { schema, rules };
+        check.check_object(type_name, object, &Here::OBJECT, findings);
+    }
 }
 
 /// The type of the objects of a kind; `None` if the kind is not in the table.
@@ -122,30 +143,6 @@ pub(crate) fn type_of(api_version: &str, kind: &str) -> Option<&'static str> {
 /// What the tables say of a field.
 pub(crate) fn field(type_name: &str, name: &str) -> Option<&'static Field> {
     schema().types.get(type_name)?.get(name)
-}
-
-/// Checks and tidies like [`check`], but looks at types alone.
-pub(crate) fn check_types(
-    api_version: &str,
-    kind: &str,
-    object: &mut Value,
-    findings: &mut Findings,
-) {
-    check_with(false, api_version, kind, object, findings);
-}
-
-fn check_with(
-    with_rules: bool,
-    api_version: &str,
-    kind: &str,
-    object: &mut Value,
-    findings: &mut Findings,
-) {
-    let schema = schema();
-    if let Some(type_name) = schema.kinds.get(&(api_version, kind)) {
-        let check = Check { schema, with_rules };
-        check.check_object(type_name, object, &Here::OBJECT, findings);
-    }
 }
 
 fn schema() -> &'static Schema {
@@ -236,8 +233,8 @@ impl Schema {
 /// A check of one object.
 struct Check {
     schema: &'static Schema,
-    /// Whether rules.txt counts, too, or types alone.
-    with_rules: bool,
+    /// What of rules.txt counts, too.
+    rules: Rules,
 }
 
 impl Check {
@@ -265,17 +262,19 @@ impl Check {
                 return false;
             };
             let ok = self.check_type(&field.field_type, value, &here, findings)
-                && (!self.with_rules || check_rules(field, value, &here, findings));
+                && (self.rules == Rules::None || check_rules(field, value, &here, findings));
             if !ok {
                 refused.push(name.clone());
             }
             ok
         });
-        if self.with_rules {
+        if self.rules == Rules::All {
             report_missing(fields, map, &refused, here, findings);
-            if let Some(fields) = self.schema.single.get(type_name) {
-                report_several(fields, map, here, findings);
-            }
+        }
+        if self.rules != Rules::None
+            && let Some(fields) = self.schema.single.get(type_name)
+        {
+            report_several(fields, map, here, findings);
         }
         true
     }

@@ -7,19 +7,21 @@
 
 use std::sync::Arc;
 
-use crate::decode::Object;
-use crate::types::{NodeSelector, Pod, PodSpec};
+use crate::decode::{LoadedObject, Object, unread};
+use crate::types::{NodeSelector, PersistentVolumeClaimSpec, Pod, PodSpec};
 
 /// The path of the first field whose change the API server would refuse, both objects being
-/// of one kind and defaulted; `None` if it takes the change.
-pub fn refused_change(before: &Object, after: &Object) -> Option<&'static str> {
+/// of one kind and defaulted; `None` if it takes the change. Fields that are not typed count
+/// if both objects were kept as they were written.
+pub fn refused_change(before: &LoadedObject, after: &LoadedObject) -> Option<&'static str> {
     let first = |fields: &[(&'static str, bool)]| {
         let mut changed = fields.iter().filter(|(_, is_same)| !is_same);
         changed.next().map(|(path, _)| *path)
     };
-    match (before, after) {
+    match (&before.object, &after.object) {
         (Object::Pod(a), Object::Pod(b)) => {
-            (!may_become(a, b)).then_some("spec of a pod, but for images and a few fields more")
+            let is_allowed = may_become(a, b) && unread_spec(before) == unread_spec(after);
+            (!is_allowed).then_some("spec of a pod, but for images and a few fields more")
         }
         (Object::PriorityClass(a), Object::PriorityClass(b)) => first(&[
             ("value", a.value == b.value),
@@ -80,11 +82,7 @@ pub fn refused_change(before: &Object, after: &Object) -> Option<&'static str> {
                 "spec.volumeName",
                 a.spec.volume_name.is_empty() || a.spec.volume_name == b.spec.volume_name,
             ),
-            (
-                "spec.resources.requests",
-                a.spec.resources.requests.get("storage")
-                    <= b.spec.resources.requests.get("storage"),
-            ),
+            ("spec.resources.requests", may_resize(&a.spec, &b.spec)),
         ]),
         (Object::PersistentVolume(a), Object::PersistentVolume(b)) => first(&[
             ("spec.volumeMode", a.spec.volume_mode == b.spec.volume_mode),
@@ -110,6 +108,22 @@ pub fn refused_change(before: &Object, after: &Object) -> Option<&'static str> {
         ]),
         _ => None,
     }
+}
+
+/// Whether a claim may be given another size: a larger one, once it is bound.
+fn may_resize(before: &PersistentVolumeClaimSpec, after: &PersistentVolumeClaimSpec) -> bool {
+    let size = |claim: &PersistentVolumeClaimSpec| claim.resources.requests.get("storage").cloned();
+    let (before_size, after_size) = (size(before), size(after));
+    before_size == after_size || before_size < after_size && !before.volume_name.is_empty()
+}
+
+/// Stands for what the spec of a pod says beside the fields that are typed, but for one that
+/// may change.
+fn unread_spec(pod: &LoadedObject) -> u64 {
+    let spec = pod.raw.get("spec");
+    spec.map_or(0, |spec| {
+        unread::<PodSpec>(spec, &["/activeDeadlineSeconds"])
+    })
 }
 
 /// Whether a pod may be changed like this: images, more tolerations, fewer scheduling
@@ -180,10 +194,14 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::decode::decode_value;
+    use crate::decode::{Origin, decode_value};
 
     fn refused(before: Value, after: Value) -> Option<&'static str> {
-        let [before, after] = [before, after].map(|it| decode_value(it).expect("an object"));
+        let [before, after] = [before, after].map(|raw| LoadedObject {
+            object: decode_value(raw.clone()).expect("an object"),
+            raw,
+            origin: Origin::default(),
+        });
         refused_change(&before, &after)
     }
 
@@ -204,6 +222,12 @@ mod tests {
             .push(more);
         assert_eq!(refused(pod(spec.clone()), pod(newer.clone())), None);
         assert!(refused(pod(newer), pod(spec.clone())).is_some());
+        let mut told = spec.clone();
+        told["containers"][0]["env"] = json!([{"name": "A", "value": "b"}]);
+        assert!(refused(pod(spec.clone()), pod(told)).is_some());
+        let mut limited = spec.clone();
+        limited["activeDeadlineSeconds"] = 60.into();
+        assert_eq!(refused(pod(spec.clone()), pod(limited)), None);
         let mut larger = spec.clone();
         larger["containers"][0]["resources"] = json!({"requests": {"cpu": "1"}});
         assert!(refused(pod(spec), pod(larger)).is_some());
@@ -238,7 +262,10 @@ mod tests {
                    "spec": {"accessModes": ["ReadWriteOnce"], "volumeName": volume,
                             "resources": {"requests": {"storage": size}}}})
         };
-        assert_eq!(refused(claim("1Gi", ""), claim("2Gi", "v")), None);
+        assert_eq!(refused(claim("1Gi", "v"), claim("2Gi", "v")), None);
+        assert_eq!(refused(claim("1Gi", ""), claim("1Gi", "v")), None);
+        let unbound = refused(claim("1Gi", ""), claim("2Gi", ""));
+        assert_eq!(unbound, Some("spec.resources.requests"));
         let shrunk = refused(claim("2Gi", "v"), claim("1Gi", "v"));
         assert_eq!(shrunk, Some("spec.resources.requests"));
         let moved = refused(claim("1Gi", "v"), claim("1Gi", "w"));

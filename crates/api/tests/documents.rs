@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use outrank_api::decode::{self, LoadOptions, Loaded, Object, ObjectKind};
+use outrank_api::decode::{self, KeepRaw, LoadOptions, Loaded, Object, ObjectKind};
 use serde_json::json;
 
 fn load(name: &str, text: &str) -> Loaded {
@@ -169,7 +169,10 @@ fn managed_fields_are_left_out_and_the_rest_kept_on_demand() {
         "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, managedFields: [{}]}\n\
          spec: {finalizers: [kubernetes]}\n",
     ] {
-        let options = LoadOptions { keep_raw: true };
+        let options = LoadOptions {
+            keep_raw: KeepRaw::All,
+            ..LoadOptions::default()
+        };
         let loaded = decode::load_with(options, [("f", text.as_bytes())]);
         let expected = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"},

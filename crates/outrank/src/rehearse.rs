@@ -2,18 +2,22 @@
 
 mod text;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use outrank_api::decode::{Ignored, LoadOptions, Loaded, LoadedObject};
+use outrank_api::decode::{
+    Ignored, KeepRaw, LoadOptions, Loaded, LoadedObject, ObjectKey, load_with,
+};
 use outrank_api::schema;
 use outrank_extender::HttpExtender;
+use outrank_rehearse::input::{self, Input};
 use outrank_rehearse::report::Report;
 use outrank_rehearse::trace::{Trace, TraceColumns, TraceOptions, read_trace};
-use outrank_rehearse::{RunOptions, Scenario, input, replay, run};
+use outrank_rehearse::{RunOptions, Scenario, replay, run};
 
 use crate::{config, print_structured, progress, refuse, tell, write_out};
 
@@ -40,10 +44,10 @@ Examples:
   outrank rehearse -f cluster.yaml
 
   # A live cluster, and what a change would do to it
-  kubectl get nodes,pods,deployments,replicasets,replicationcontrollers,statefulsets,\
-daemonsets,jobs,cronjobs,priorityclasses,namespaces,services,persistentvolumeclaims,\
-persistentvolumes,storageclasses,csinodes,csidrivers,csistoragecapacities,volumeattachments \\
-    -A -o yaml | outrank rehearse -f - --apply new.yaml
+  kubectl get nodes,pods,deployments,replicasets,replicationcontrollers,statefulsets,\\
+daemonsets,jobs,cronjobs,priorityclasses,namespaces,services,persistentvolumeclaims,\\
+persistentvolumes,storageclasses,csinodes,csidrivers,csistoragecapacities,\\
+volumeattachments -A -o yaml | outrank rehearse -f - --apply new.yaml
 
   # Every pod and where it goes, as JSON
   outrank rehearse -f cluster/ -o json
@@ -66,7 +70,7 @@ pub(crate) struct Rehearse {
     filename: Vec<String>,
 
     /// Files or directories with a change on top, made as kubectl apply makes it: objects are
-    /// added, or merged into those of the same name.
+    /// added, or merged into those of the same name. Also their status counts.
     #[arg(long, value_name = "FILE|DIR|-")]
     apply: Vec<String>,
 
@@ -100,7 +104,7 @@ pub(crate) struct Rehearse {
     #[arg(short, long, value_enum)]
     output: Option<Output>,
 
-    /// Exit with code 3 if this is the case; several are separated by commas.
+    /// Exit with code 3 if this is the case in any namespace; several are separated by commas.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "CONDITION")]
     fail_on: Vec<FailOn>,
 }
@@ -129,7 +133,7 @@ enum FailOn {
 
 pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
     check_arguments(arguments);
-    let options = read_options(arguments)?;
+    let (options, config_warnings) = read_options(arguments)?;
     if let [nodes, pods] = arguments.trace.as_slice() {
         let columns = arguments.trace_columns.clone().unwrap_or_default();
         let trace_options = TraceOptions {
@@ -137,11 +141,31 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
             ..TraceOptions::default()
         };
         let trace = read_trace(nodes, pods, &trace_options)?;
-        return rehearse_trace(arguments, &options, trace);
+        return rehearse_trace(arguments, &options, trace, config_warnings);
     }
-    let cluster = read_objects(&arguments.filename, LoadOptions::default())?;
-    // What a change does not mention is as telling as what it does.
-    let changes = read_objects(&arguments.apply, LoadOptions { keep_raw: true })?;
+    let cluster = read_inputs(&arguments.filename)?;
+    let changes = read_inputs(&arguments.apply)?;
+    // What a change does not mention is as telling as what it does, so the objects that it
+    // is about are kept as they were written.
+    let changed = keys(&load(&changes, LoadOptions::default()).objects);
+    let cluster = tell_findings(load(
+        &cluster,
+        LoadOptions {
+            keep_raw: KeepRaw::Of(&changed),
+            partial: None,
+        },
+    ));
+    let known = keys(&cluster.objects);
+    let changes = tell_findings(load(
+        &changes,
+        LoadOptions {
+            keep_raw: KeepRaw::All,
+            partial: Some(&known),
+        },
+    ));
+    if changes.is_empty && !arguments.apply.is_empty() {
+        bail!("{}: no objects to apply", arguments.apply.join(", "));
+    }
     let errors = cluster.errors + changes.errors;
     if errors > 0 {
         bail!(
@@ -155,12 +179,12 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
             arguments.filename.join(", ")
         );
     }
-    let objects = cluster.objects.into_iter().map(|it| it.object).collect();
-    let scenario = Scenario::new(objects, changes.objects).map_err(anyhow::Error::msg)?;
+    let scenario = Scenario::new(cluster.objects, changes.objects);
+    let scenario = scenario.map_err(anyhow::Error::msg)?;
     for warning in &scenario.warnings {
         tell(&format!("warning: {warning}"));
     }
-    let warnings = cluster.warnings + changes.warnings + scenario.warnings.len();
+    let warnings = cluster.warnings + changes.warnings + scenario.warnings.len() + config_warnings;
     let report = run_scenario(&scenario, &options)?;
     finish(arguments, report, warnings)
 }
@@ -200,27 +224,38 @@ fn check_arguments(arguments: &Rehearse) {
     }
 }
 
-/// How the rehearsal runs, as `--config` and `--seed` say.
-fn read_options(arguments: &Rehearse) -> Result<RunOptions> {
+/// How the rehearsal runs, as `--config` and `--seed` say, and how many warnings there were.
+fn read_options(arguments: &Rehearse) -> Result<(RunOptions, usize)> {
     let mut options = RunOptions::default();
+    let mut warnings = 0;
     if let Some(path) = &arguments.config {
         let config = config::read(path)?;
         options.engine = config.engine;
+        warnings = config.warnings.len();
         for extender in &config.extenders {
             let extender = HttpExtender::new(extender).map_err(anyhow::Error::msg)?;
             options.extensions.extenders.push(Arc::new(extender));
         }
     }
     options.engine.tie_seed = arguments.seed;
-    Ok(options)
+    Ok((options, warnings))
 }
 
-fn rehearse_trace(arguments: &Rehearse, options: &RunOptions, trace: Trace) -> Result<ExitCode> {
+fn rehearse_trace(
+    arguments: &Rehearse,
+    options: &RunOptions,
+    trace: Trace,
+    config_warnings: usize,
+) -> Result<ExitCode> {
     if !arguments.replay {
         let pods = trace.pods.into_iter().map(|task| task.pod).collect();
         let scenario = Scenario::of_new_pods(trace.nodes, pods, &trace.priority_classes);
         let scenario = scenario.map_err(anyhow::Error::msg)?;
-        return finish(arguments, run_scenario(&scenario, options)?, 0);
+        return finish(
+            arguments,
+            run_scenario(&scenario, options)?,
+            config_warnings,
+        );
     }
     let bar = progress::bar("replaying");
     let report = replay(&trace, options, &mut |done, total| {
@@ -253,23 +288,34 @@ fn run_scenario(scenario: &Scenario, options: &RunOptions) -> Result<Report> {
 /// What was read, and how many findings were told.
 struct Objects {
     objects: Vec<LoadedObject>,
+    /// Whether there was nothing at all, not even objects of kinds that are not read.
+    is_empty: bool,
     warnings: usize,
     errors: usize,
 }
 
-/// Reads objects; what there is to say about them goes to standard error.
-fn read_objects(names: &[String], options: LoadOptions) -> Result<Objects> {
+fn read_inputs(names: &[String]) -> Result<Vec<Input>> {
     let paths = names.iter().map(Path::new);
-    let files = input::read_inputs(paths, &mut std::io::stdin().lock())?;
-    let inputs = files
-        .iter()
-        .map(|file| (file.name.as_str(), file.bytes.as_slice()));
+    Ok(input::read_inputs(paths, &mut std::io::stdin().lock())?)
+}
+
+fn load(inputs: &[Input], options: LoadOptions<'_>) -> Loaded {
+    let inputs = inputs.iter();
+    load_with(options, inputs.map(|it| (&*it.name, &*it.bytes)))
+}
+
+fn keys(objects: &[LoadedObject]) -> HashSet<ObjectKey> {
+    objects.iter().map(|loaded| loaded.object.key()).collect()
+}
+
+/// Tells on standard error what there is to say about what was read.
+fn tell_findings(loaded: Loaded) -> Objects {
     let Loaded {
         objects,
         ignored,
         warnings,
         errors,
-    } = outrank_api::decode::load_with(options, inputs);
+    } = loaded;
     for warning in &warnings {
         tell(&warning.to_string());
     }
@@ -298,11 +344,12 @@ fn read_objects(names: &[String], options: LoadOptions) -> Result<Objects> {
     for error in &errors {
         tell(&error.to_string());
     }
-    Ok(Objects {
+    Objects {
+        is_empty: objects.is_empty() && ignored.is_empty() && errors.is_empty(),
         objects,
         warnings: warnings.len() + misspelt,
         errors: errors.len(),
-    })
+    }
 }
 
 /// The kind that was meant, if an ignored one looks misspelt.
@@ -319,20 +366,23 @@ fn misspelt_kind(ignored: &Ignored) -> Option<String> {
     schema::nearest_kind(api_version, kind).map(|kind| format!("{kind:?}"))
 }
 
-fn finish(arguments: &Rehearse, mut report: Report, warnings: usize) -> Result<ExitCode> {
+fn finish(arguments: &Rehearse, mut report: Report, mut warnings: usize) -> Result<ExitCode> {
+    if let Some(namespace) = &arguments.namespace {
+        let has_pods = report.placed.iter().any(|pod| pod.namespace == *namespace)
+            || report.pending.iter().any(|pod| pod.namespace == *namespace);
+        if !has_pods {
+            warnings += 1;
+            tell(&format!(
+                "warning: no pod of namespace {namespace:?} was placed or waits"
+            ));
+        }
+    }
     let failed = arguments.fail_on.iter().any(|condition| match condition {
         FailOn::Pending => report.summary.pending() > 0,
         FailOn::Refused => report.summary.refused + report.kubelet_refusals.len() > 0,
         FailOn::Warnings => warnings > 0,
     });
     if let Some(namespace) = &arguments.namespace {
-        let has_pods = report.placed.iter().any(|pod| pod.namespace == *namespace)
-            || report.pending.iter().any(|pod| pod.namespace == *namespace);
-        if !has_pods {
-            tell(&format!(
-                "warning: no pod of namespace {namespace:?} was placed or waits"
-            ));
-        }
         keep_namespace(&mut report, namespace);
     }
     match arguments.output {
@@ -383,12 +433,13 @@ mod tests {
     fn the_dump_in_the_help_has_every_kind_that_is_read() {
         let command = super::Rehearse::augment_args(clap::Command::new("rehearse"));
         let help = command.get_after_long_help().expect("examples").to_string();
-        let dump = help.lines().find(|line| line.contains("kubectl get"));
-        let dump = dump
-            .expect("a dump")
-            .trim()
-            .trim_start_matches("kubectl get ");
-        let kinds: Vec<&str> = dump.split([',', ' ']).collect();
+        // As a shell reads it.
+        let help = help.replace("\\\n", "");
+        let dump = help
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("kubectl get "));
+        let dump = dump.expect("a dump").split(' ').next();
+        let kinds: Vec<&str> = dump.expect("kinds").split(',').collect();
         for kind in ObjectKind::ALL {
             assert!(kinds.contains(&kind.plural()), "{}", kind.plural());
         }

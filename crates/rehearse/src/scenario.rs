@@ -35,7 +35,8 @@ pub struct Scenario {
     pub warnings: Vec<String>,
     /// Pods that admission refused; they are not among `pods`.
     pub refused: Vec<RefusedPod>,
-    /// Pods that their controllers delete, as too many; they are not among `pods`.
+    /// Pods that go: those that are too many to their controllers, and those that a change
+    /// deletes. They are not among `pods`, but another pod of the same name may be.
     pub deleted: Vec<Pod>,
 }
 
@@ -52,24 +53,23 @@ pub struct RefusedPod {
 
 impl Scenario {
     /// Builds the cluster: `objects` as they are, `changes` on top, as `kubectl apply` puts
-    /// them there ([`outrank_api::apply`]); they must have been read with
-    /// [`keep_raw`](outrank_api::decode::LoadOptions). Of objects that come twice the later
-    /// one counts.
+    /// them there ([`outrank_api::apply`]). Changes must have been read with
+    /// [`keep_raw`](outrank_api::decode::LoadOptions), and so should the objects that they
+    /// change. Of objects that come twice the later one counts.
     ///
     /// # Errors
     /// If a change does not go together with what is there, a priority class could not be
     /// created, or workloads ask for too many pods.
-    pub fn new(objects: Vec<Object>, changes: Vec<LoadedObject>) -> Result<Self, String> {
+    pub fn new(mut objects: Vec<LoadedObject>, changes: Vec<LoadedObject>) -> Result<Self, String> {
         let mut warnings = Vec::new();
-        let mut objects = changes::apply(objects, changes, &mut warnings)?;
-        name_pods(&mut objects);
+        // Before any change: pods that run are of the templates that were.
         let missing = replica_sets::missing(&objects);
         warnings.extend(missing.iter().map(replica_sets::warning));
-        objects.extend(
-            missing
-                .into_iter()
-                .map(|set| Object::ReplicaSet(Box::new(set))),
-        );
+        let missing = missing.into_iter().map(Box::new).map(Object::ReplicaSet);
+        objects.extend(missing.map(LoadedObject::from));
+        let changed = changes::apply(objects, changes, &mut warnings)?;
+        let mut objects = changed.objects;
+        name_pods(&mut objects);
         let mut nodes = Vec::new();
         let mut pods = Vec::new();
         let mut classes = Vec::new();
@@ -92,11 +92,13 @@ impl Scenario {
         }
         let reconciled = reconcile(&workloads, &pods, &nodes).map_err(|error| error.to_string())?;
         let surplus: HashSet<&String> = reconciled.delete.iter().collect();
-        let (deleted, pods): (Vec<Pod>, Vec<Pod>) = pods
+        let (surplus, pods): (Vec<Pod>, Vec<Pod>) = pods
             .into_iter()
             .partition(|pod| surplus.contains(&pod.key()));
+        let deleted: Vec<Pod> = changed.deleted.into_iter().chain(surplus).collect();
         warnings.extend(rollouts::warnings(
             &objects,
+            &changed.new_templates,
             &pods,
             &deleted,
             &reconciled.create,
@@ -246,6 +248,5 @@ fn without_resources(node: &Node) -> Option<String> {
 pub(crate) fn scenario_of(manifest: &str) -> Scenario {
     let loaded = outrank_api::decode::load([("test.yaml", manifest.as_bytes())]);
     assert_eq!(loaded.errors, []);
-    let objects = loaded.objects.into_iter().map(|loaded| loaded.object);
-    Scenario::new(objects.collect(), Vec::new()).expect("a scenario")
+    Scenario::new(loaded.objects, Vec::new()).expect("a scenario")
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outrank_api::decode::{LoadOptions, Loaded, LoadedObject, Object, load_with};
+use outrank_api::decode::{KeepRaw, LoadOptions, Loaded, LoadedObject, Object, load_with};
 use outrank_api::types::{Node, Pod};
 use outrank_checker::{Options, check, wrongly_pending};
 use outrank_rehearse::report::{PendingState, Report};
@@ -30,20 +30,16 @@ fn load_all(path: &str) -> Loaded {
     let inputs = files
         .iter()
         .map(|file| (file.name.as_str(), file.bytes.as_slice()));
-    let loaded = load_with(LoadOptions { keep_raw: true }, inputs);
+    let options = LoadOptions {
+        keep_raw: KeepRaw::All,
+        ..LoadOptions::default()
+    };
+    let loaded = load_with(options, inputs);
     assert!(loaded.errors.is_empty(), "{:?}", loaded.errors);
     loaded
 }
 
-fn objects(path: &str) -> Vec<Object> {
-    load_all(path)
-        .objects
-        .into_iter()
-        .map(|loaded| loaded.object)
-        .collect()
-}
-
-fn manifests(path: &str) -> Vec<LoadedObject> {
+fn objects(path: &str) -> Vec<LoadedObject> {
     load_all(path).objects
 }
 
@@ -118,7 +114,7 @@ fn the_example_trace_at_once() {
 }
 
 /// Three nodes with 4 cores, 8 GiB and 20 pods each; the second has an SSD.
-fn three_nodes() -> Vec<Object> {
+fn three_nodes() -> Vec<LoadedObject> {
     let node = |number: usize| {
         let name = format!("k8s-node0{number}");
         let mut labels = json!({"kubernetes.io/hostname": name});
@@ -130,7 +126,7 @@ fn three_nodes() -> Vec<Object> {
             "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "20"}},
         }))
         .expect("a node");
-        Object::Node(Box::new(node))
+        LoadedObject::from(Object::Node(Box::new(node)))
     };
     (1..=3).map(node).collect()
 }
@@ -139,7 +135,7 @@ fn three_nodes() -> Vec<Object> {
 fn seeds(names: &[&str]) -> Report {
     let all = names
         .iter()
-        .flat_map(|name| manifests(&format!("tests/seeds/{name}")));
+        .flat_map(|name| objects(&format!("tests/seeds/{name}")));
     rehearse(&Scenario::new(three_nodes(), all.collect()).expect("a scenario"))
 }
 
@@ -217,7 +213,7 @@ fn required_and_preferred_node_affinity() {
     // The preference decides between the two.
     let mut cluster = three_nodes();
     for object in &mut cluster {
-        if let Object::Node(node) = object
+        if let Object::Node(node) = &mut object.object
             && node.metadata.name == "k8s-node02"
         {
             node.metadata
@@ -225,7 +221,7 @@ fn required_and_preferred_node_affinity() {
                 .insert("source".into(), "qikqiak".into());
         }
     }
-    let changes = manifests("tests/seeds/pod-node-affinity-both.yaml");
+    let changes = objects("tests/seeds/pod-node-affinity-both.yaml");
     let report = rehearse(&Scenario::new(cluster, changes).expect("a scenario"));
     assert_eq!(nodes_of(&report), ["k8s-node02"]);
 }
@@ -239,20 +235,20 @@ fn tolerations_let_a_pod_onto_tainted_nodes_and_others_not() {
         ("key3", "", "NoSchedule"),
     ];
     for (object, (key, value, effect)) in cluster.iter_mut().zip(taints) {
-        if let Object::Node(node) = object {
+        if let Object::Node(node) = &mut object.object {
             let taint = json!({"key": key, "value": value, "effect": effect});
             node.spec
                 .taints
                 .push(serde_json::from_value(taint).expect("a taint"));
         }
     }
-    let changes = manifests("tests/seeds/pod-tolerations.yaml");
+    let changes = objects("tests/seeds/pod-tolerations.yaml");
     let scenario = Scenario::new(cluster.clone(), changes).expect("a scenario");
     let report = rehearse(&scenario);
     assert_eq!(nodes_of(&report), ["k8s-node01"]);
     assert_eq!(report.placed[0].feasible_nodes, 2, "not k8s-node03");
 
-    let changes = manifests("tests/seeds/pod-schedulername.yaml");
+    let changes = objects("tests/seeds/pod-schedulername.yaml");
     let report = rehearse(&Scenario::new(cluster, changes).expect("a scenario"));
     assert_eq!(
         report.pending[0].message,
@@ -283,7 +279,7 @@ fn priority_classes_give_pods_their_priority() {
     assert_eq!(report.placed[0].priority_class_name, "high");
     let mut all = three_nodes();
     all.extend(objects("tests/seeds/priority-classes.yaml"));
-    let changes = manifests("tests/seeds/deployment-high-priority.yaml");
+    let changes = objects("tests/seeds/deployment-high-priority.yaml");
     let scenario = Scenario::new(all, changes).expect("a scenario");
     let spec = &scenario.pods[0].spec;
     assert_eq!(spec.priority, Some(10000));

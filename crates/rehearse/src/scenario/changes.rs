@@ -3,12 +3,22 @@
 use std::collections::{HashMap, HashSet};
 
 use outrank_api::apply;
-use outrank_api::decode::{LoadedObject, Object, ObjectKind};
+use outrank_api::decode::{LoadedObject, Object, ObjectKey, ObjectKind};
 use outrank_api::defaults::add_default_tolerations;
+use outrank_api::diagnostic::Finding;
+use outrank_api::types::{Pod, PodTemplateSpec};
 use outrank_api::update::refused_change;
 
-/// Kind, namespace and name.
-type Key = (ObjectKind, String, String);
+/// Objects after changes.
+#[derive(Debug, Default)]
+pub(super) struct Changed {
+    /// All objects.
+    pub objects: Vec<Object>,
+    /// Pods that were deleted, with what they belonged to or to be created anew.
+    pub deleted: Vec<Pod>,
+    /// Workloads whose template says something else now.
+    pub new_templates: HashSet<ObjectKey>,
+}
 
 /// Puts changes on top of objects. Of objects that come twice on one side, the later one
 /// counts, with a warning. What a cluster would refuse to change is taken as deleted and
@@ -17,87 +27,106 @@ type Key = (ObjectKind, String, String);
 /// # Errors
 /// Changes whose outcome is not valid: all of them, one a line.
 pub(super) fn apply(
-    objects: Vec<Object>,
+    objects: Vec<LoadedObject>,
     changes: Vec<LoadedObject>,
     warnings: &mut Vec<String>,
-) -> Result<Vec<Object>, String> {
-    let mut merged = the_later_ones(objects, |object| object, warnings);
-    let changes = the_later_ones(changes, |change| &change.object, warnings);
+) -> Result<Changed, String> {
+    let mut merged = the_later_ones(objects, warnings);
+    let changes = the_later_ones(changes, warnings);
     let places = merged.iter().enumerate();
-    let places: HashMap<Key, usize> = places.map(|(place, it)| (key(it), place)).collect();
+    let places: HashMap<ObjectKey, usize> =
+        places.map(|(place, it)| (it.object.key(), place)).collect();
+    let mut changed = Changed::default();
     let mut replaced = Vec::new();
     let mut wrong = Vec::new();
     for change in changes {
-        let place = places.get(&key(&change.object));
+        let place = places.get(&change.object.key());
         // Objects that get their name from the server are always new.
         let Some(place) = place.filter(|_| is_named(&change.object)) else {
-            merged.push(change.object);
+            merged.push(change);
             continue;
         };
-        match apply::apply(&merged[*place], &change.raw) {
-            Ok(mut object) => match refused(&merged[*place], &mut object) {
-                None => merged[*place] = object,
-                Some(path) => {
-                    warnings.push(created_anew(&merged[*place], path));
-                    replaced.push(key(&change.object));
-                    merged[*place] = change.object;
-                }
-            },
+        let before = &mut merged[*place];
+        let mut after = match apply::apply(before, &change.raw) {
+            Ok(after) => after,
             Err(findings) => {
-                let findings = findings.iter();
-                wrong.extend(findings.map(|it| format!("{}: error: {it}", change.origin)));
+                wrong.extend(told(&change, findings));
+                continue;
             }
+        };
+        if let Some(path) = refused(before, &mut after) {
+            warnings.push(created_anew(&before.object, path));
+            wrong.extend(told(&change, change.findings()));
+            replaced.push(change.object.key());
+            changed.deleted.extend(placed(&before.object));
+            after = change;
+        } else if template(&before.object) != template(&after.object) {
+            changed.new_templates.insert(after.object.key());
         }
+        *before = after;
     }
     if !wrong.is_empty() {
         return Err(wrong.join("\n"));
     }
-    remove_dependents(&mut merged, replaced);
-    Ok(merged)
+    changed.objects = merged.into_iter().map(|it| it.object).collect();
+    remove_dependents(&mut changed, replaced);
+    Ok(changed)
+}
+
+/// What is wrong with a change, with its place.
+fn told(change: &LoadedObject, findings: Vec<Finding>) -> impl Iterator<Item = String> {
+    let findings = findings.into_iter();
+    findings.map(|finding| format!("{}: error: {finding}", change.origin))
+}
+
+/// The pod, if an object is one that has a node.
+fn placed(object: &Object) -> Option<Pod> {
+    match object {
+        Object::Pod(pod) if !pod.spec.node_name.is_empty() && !pod.is_finished() => {
+            Some((**pod).clone())
+        }
+        _ => None,
+    }
+}
+
+/// From what a workload makes pods, if it replaces those that are there by nothing else.
+fn template(object: &Object) -> Option<&PodTemplateSpec> {
+    match object {
+        Object::StatefulSet(set) => Some(&set.spec.template),
+        Object::DaemonSet(set) => Some(&set.spec.template),
+        _ => None,
+    }
 }
 
 /// What the API server would refuse of a change, after its admission has had its say.
-fn refused(before: &Object, after: &mut Object) -> Option<&'static str> {
-    if let Object::Pod(pod) = after {
+fn refused(before: &LoadedObject, after: &mut LoadedObject) -> Option<&'static str> {
+    if let Object::Pod(pod) = &mut after.object {
         add_default_tolerations(pod);
     }
     refused_change(before, after)
 }
 
-/// `items` without those of which a later one has the same kind and name, in their order.
-fn the_later_ones<T>(
-    items: Vec<T>,
-    object: impl Fn(&T) -> &Object,
-    warnings: &mut Vec<String>,
-) -> Vec<T> {
-    let mut places: HashMap<Key, usize> = HashMap::new();
-    let mut kept: Vec<T> = Vec::new();
-    for item in items {
-        if is_named(object(&item)) {
-            if let Some(place) = places.get(&key(object(&item))) {
-                let name = described(object(&item));
+/// `objects` without those of which a later one has the same kind and name, in their order.
+fn the_later_ones(objects: Vec<LoadedObject>, warnings: &mut Vec<String>) -> Vec<LoadedObject> {
+    let mut places: HashMap<ObjectKey, usize> = HashMap::new();
+    let mut kept: Vec<LoadedObject> = Vec::new();
+    for loaded in objects {
+        if is_named(&loaded.object) {
+            if let Some(place) = places.get(&loaded.object.key()) {
+                let name = described(&loaded.object);
                 warnings.push(format!("{name} comes twice; the later one counts"));
-                kept[*place] = item;
+                kept[*place] = loaded;
                 continue;
             }
-            places.insert(key(object(&item)), kept.len());
+            places.insert(loaded.object.key(), kept.len());
         }
-        kept.push(item);
+        kept.push(loaded);
     }
     kept
 }
 
 fn is_named(object: &Object) -> bool {
     !object.metadata().name.is_empty()
-}
-
-fn key(object: &Object) -> Key {
-    let metadata = object.metadata();
-    (
-        object.kind(),
-        metadata.namespace.clone(),
-        metadata.name.clone(),
-    )
 }
 
 /// Kind, namespace and name for people.
@@ -113,8 +142,10 @@ fn described(object: &Object) -> String {
 fn created_anew(before: &Object, path: &str) -> String {
     let consequence = match before {
         Object::PriorityClass(_) => ", by which pods that exist keep their priority",
-        Object::Pod(_) => ", by which it loses its node",
-        Object::PersistentVolumeClaim(_) => ", by which it loses its volume",
+        Object::Pod(pod) if !pod.spec.node_name.is_empty() => ", by which it loses its node",
+        Object::PersistentVolumeClaim(claim) if !claim.spec.volume_name.is_empty() => {
+            ", by which it loses its volume"
+        }
         Object::Deployment(_)
         | Object::ReplicaSet(_)
         | Object::ReplicationController(_)
@@ -130,44 +161,44 @@ fn created_anew(before: &Object, path: &str) -> String {
     )
 }
 
-/// Takes out what belongs to objects that were deleted, as garbage collection does.
-fn remove_dependents(objects: &mut Vec<Object>, owners: Vec<Key>) {
-    let mut owners: HashSet<Key> = owners.into_iter().collect();
-    loop {
-        let before = objects.len();
-        let mut gone = Vec::new();
-        objects.retain(|object| {
-            let metadata = object.metadata();
-            let is_gone = metadata.owner_references.iter().any(|owner| {
-                let kind = ObjectKind::find(&owner.api_version, &owner.kind);
-                kind.is_some_and(|kind| {
-                    let namespace = match kind.is_namespaced() {
-                        true => metadata.namespace.clone(),
-                        false => String::new(),
-                    };
-                    owners.contains(&(kind, namespace, owner.name.clone()))
-                })
-            });
-            if is_gone {
-                gone.push(key(object));
-            }
-            !is_gone
-        });
-        owners.extend(gone);
-        if owners.is_empty() || objects.len() == before {
-            return;
-        }
+/// Takes out what belongs to objects that were deleted, as garbage collection does. O(n) for
+/// each generation of owners.
+fn remove_dependents(changed: &mut Changed, replaced: Vec<ObjectKey>) {
+    let mut owners: HashSet<ObjectKey> = replaced.into_iter().collect();
+    while !owners.is_empty() {
+        let objects = std::mem::take(&mut changed.objects);
+        let (gone, kept): (Vec<Object>, Vec<Object>) = objects
+            .into_iter()
+            .partition(|object| belongs_to(object, &owners));
+        changed.objects = kept;
+        changed.deleted.extend(gone.iter().filter_map(placed));
+        owners = gone.iter().map(Object::key).collect();
     }
+}
+
+fn belongs_to(object: &Object, owners: &HashSet<ObjectKey>) -> bool {
+    let metadata = object.metadata();
+    metadata.owner_references.iter().any(|owner| {
+        let kind = ObjectKind::find(&owner.api_version, &owner.kind);
+        kind.is_some_and(|kind| {
+            let namespace = match kind.is_namespaced() {
+                true => metadata.namespace.clone(),
+                false => String::new(),
+            };
+            owners.contains(&(kind, namespace, owner.name.clone()))
+        })
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use outrank_api::decode::{LoadOptions, load_with};
+    use outrank_api::decode::{KeepRaw, LoadOptions, load_with};
 
     use super::*;
 
-    fn read(text: &str) -> Vec<LoadedObject> {
-        let options = LoadOptions { keep_raw: true };
+    fn read(text: &str, partial: Option<&HashSet<ObjectKey>>) -> Vec<LoadedObject> {
+        let keep_raw = KeepRaw::All;
+        let options = LoadOptions { keep_raw, partial };
         let loaded = load_with(options, [("test.yaml", text.as_bytes())]);
         assert_eq!(loaded.errors, []);
         loaded.objects
@@ -175,9 +206,11 @@ mod tests {
 
     /// The objects after the change, and the warnings.
     fn changed(objects: &str, changes: &str) -> Result<(Vec<Object>, Vec<String>), String> {
-        let objects = read(objects).into_iter().map(|it| it.object).collect();
         let mut warnings = Vec::new();
-        apply(objects, read(changes), &mut warnings).map(|merged| (merged, warnings))
+        let objects = read(objects, None);
+        let known = objects.iter().map(|it| it.object.key()).collect();
+        let changed = apply(objects, read(changes, Some(&known)), &mut warnings)?;
+        Ok((changed.objects, warnings))
     }
 
     const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, uid: u1}\nspec:\n  \
@@ -217,14 +250,16 @@ mod tests {
     fn tolerations_that_admission_added_are_not_a_change() {
         let tolerations = "  tolerations: [{key: gpu, operator: Exists}]\n";
         let change = format!("{}{tolerations}", manifest(1));
-        let mut live = read(&change).remove(0).object;
+        let mut live = read(&change, None).remove(0).object;
         let Object::Pod(pod) = &mut live else {
             panic!("{live:?}")
         };
         add_default_tolerations(pod);
         let mut warnings = Vec::new();
-        let merged = apply(vec![live.clone()], read(&change), &mut warnings);
-        assert_eq!((merged, warnings.len()), (Ok(vec![live]), 0));
+        let changes = read(&change, None);
+        let changed = apply(vec![live.clone().into()], changes, &mut warnings);
+        assert_eq!(changed.expect("applied").objects, [live]);
+        assert_eq!(warnings, Vec::<String>::new());
     }
 
     #[test]
@@ -291,5 +326,12 @@ mod tests {
             wrong.starts_with("test.yaml:1: error: spec.containers[0].resources"),
             "{wrong}"
         );
+    }
+
+    #[test]
+    fn a_part_of_a_manifest_is_enough_for_what_is_there() {
+        let change = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {a: b}}\n";
+        let (objects, _) = changed(POD, change).expect("applied");
+        assert_eq!(objects[0].metadata().labels["a"], "b");
     }
 }

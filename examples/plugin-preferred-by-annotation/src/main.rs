@@ -60,6 +60,5 @@ fn read_scenario(paths: &[String]) -> Result<Scenario> {
     if let Some(error) = loaded.errors.first() {
         bail!("{error}");
     }
-    let objects = loaded.objects.into_iter().map(|loaded| loaded.object);
-    Scenario::new(objects.collect(), Vec::new()).map_err(anyhow::Error::msg)
+    Scenario::new(loaded.objects, Vec::new()).map_err(anyhow::Error::msg)
 }

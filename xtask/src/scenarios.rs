@@ -88,10 +88,13 @@ impl Run {
     fn new(scenario: &Value) -> Result<Self, String> {
         let config = match &scenario["config"] {
             Value::Null => EngineConfig::default(),
-            config => outrank_config::read(config).map_err(|errors| {
-                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                format!("  configuration refused: {}", errors.join("; "))
-            })?,
+            config => {
+                let config = outrank_config::read(config).map_err(|errors| {
+                    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                    format!("  configuration refused: {}", errors.join("; "))
+                })?;
+                config.engine
+            }
         };
         let mut engine = Engine::new(&config)?;
         for object in objects(&scenario["objects"])? {

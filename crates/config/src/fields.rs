@@ -78,6 +78,26 @@ impl<'v> Fields<'v> {
             .map(|(_, value)| value)
     }
 
+    /// Reads a field that holds a number.
+    pub(crate) fn number(&mut self, name: &str, errors: &mut Vec<ConfigError>) -> Option<f64> {
+        let (path, value) = self.take(name)?;
+        self.typed(path, value, value.as_f64(), "a number", errors)
+            .map(|(_, value)| value)
+    }
+
+    /// Reads a field that holds an object; `null` is none.
+    pub(crate) fn object(
+        &mut self,
+        name: &str,
+        errors: &mut Vec<ConfigError>,
+    ) -> Option<Fields<'v>> {
+        let (path, value) = self.take(name)?;
+        if value.is_null() {
+            return None;
+        }
+        Fields::of(value, &path, errors)
+    }
+
     /// Reads a field that holds a list.
     pub(crate) fn list(
         &mut self,

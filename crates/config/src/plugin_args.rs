@@ -1,6 +1,7 @@
 //! `pluginConfig` of a profile: arguments of plugins, with upstream's defaults and checks
 //! (`apis/config/validation/validation_pluginargs.go`, Kubernetes 1.36).
 
+use outrank_api::names::label_key_errors;
 use outrank_api::node_selector::{is_empty_term, parse_term};
 use outrank_api::types::{NodeAffinity, TopologySpreadConstraint};
 use outrank_engine::profile::{
@@ -10,13 +11,15 @@ use outrank_engine::profile::{
 use serde_json::Value;
 
 use crate::ConfigError;
+use crate::duration::{SignedDuration, duration};
 use crate::fields::Fields;
-use crate::plugin_sets::is_known;
+use crate::known_plugins::Catalog;
 
 /// Applies `pluginConfig`, which is at `path`, to a profile.
 pub(crate) fn apply(
     list: &[Value],
     path: &str,
+    catalog: Catalog<'_>,
     profile: &mut ProfileConfig,
     errors: &mut Vec<ConfigError>,
 ) {
@@ -46,7 +49,7 @@ pub(crate) fn apply(
             continue;
         }
         if let Some((path, args)) = args {
-            apply_one(&name, args, &path, profile, errors);
+            apply_one(&name, args, &path, catalog, profile, errors);
         }
         seen.push(name);
     }
@@ -56,15 +59,14 @@ fn apply_one(
     name: &str,
     args: &Value,
     path: &str,
+    catalog: Catalog<'_>,
     profile: &mut ProfileConfig,
     errors: &mut Vec<ConfigError>,
 ) {
     let Some(mut fields) = Fields::of(args, path, errors) else {
         return;
     };
-    // Filled in by whoever decodes the arguments by the plugin's name.
-    fields.take("apiVersion");
-    fields.take("kind");
+    check_type(&mut fields, name, errors);
     match name {
         "NodeAffinity" => profile.added_affinity = added_affinity(&mut fields, errors),
         "InterPodAffinity" => inter_pod_affinity(&mut fields, profile, errors),
@@ -76,7 +78,9 @@ fn apply_one(
                 profile.balanced_allocation_resources = resources;
             }
         }
-        _ if !is_known(name) => {
+        "DefaultPreemption" => default_preemption(&mut fields, errors),
+        "DynamicResources" => dynamic_resources(&mut fields, errors),
+        _ if !catalog.has(name) => {
             let message = format!("plugin {name:?} does not exist");
             errors.push(ConfigError {
                 path: path.to_owned(),
@@ -85,7 +89,7 @@ fn apply_one(
             return;
         }
         _ => {
-            let message = format!("arguments of plugin {name:?} are not supported yet");
+            let message = format!("plugin {name:?} has no arguments");
             errors.push(ConfigError {
                 path: path.to_owned(),
                 message,
@@ -94,6 +98,95 @@ fn apply_one(
         }
     }
     fields.finish(errors);
+}
+
+/// Arguments may say what they are; the plugin's name says so already.
+fn check_type(fields: &mut Fields<'_>, name: &str, errors: &mut Vec<ConfigError>) {
+    let kind = format!("{name}Args");
+    if let Some((path, found)) = fields.text("kind", errors)
+        && found != kind
+    {
+        let message = format!("args for plugin {name} were not of type {kind}, got {found}");
+        errors.push(ConfigError { path, message });
+    }
+    if let Some((path, found)) = fields.text("apiVersion", errors)
+        && !found.starts_with("kubescheduler.config.k8s.io/")
+    {
+        let message = format!("expected \"kubescheduler.config.k8s.io/v1\", found {found:?}");
+        errors.push(ConfigError { path, message });
+    }
+}
+
+/// On how many nodes preemption is tried, at the least.
+fn default_preemption(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) {
+    let mut integer = |name, default| {
+        let path = fields.path(name);
+        let given = fields.integer(name, errors);
+        given.unwrap_or((path, default))
+    };
+    let (percentage_path, percentage) = integer("minCandidateNodesPercentage", 10);
+    let (absolute_path, absolute) = integer("minCandidateNodesAbsolute", 100);
+    let mut refuse = |is_wrong: bool, path: &str, value: i64, message: &str| {
+        if is_wrong {
+            errors.push(ConfigError {
+                path: path.to_owned(),
+                message: format!("{value}: {message}"),
+            });
+        }
+    };
+    let in_range = (0..=100).contains(&percentage);
+    refuse(
+        !in_range,
+        &percentage_path,
+        percentage,
+        "not in valid range [0, 100]",
+    );
+    refuse(
+        absolute < 0,
+        &absolute_path,
+        absolute,
+        "not in valid range [0, inf)",
+    );
+    let both_zero = percentage == 0 && absolute == 0;
+    let message = "cannot be zero at the same time as minCandidateNodesAbsolute";
+    refuse(both_zero, &percentage_path, percentage, message);
+    let message = "cannot be zero at the same time as minCandidateNodesPercentage";
+    refuse(both_zero, &absolute_path, absolute, message);
+}
+
+/// Limits on time have no effect on decisions here; they are checked all the same.
+fn dynamic_resources(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) {
+    let filter_timeout = duration(
+        fields,
+        "filterTimeout",
+        SignedDuration::of_seconds(10),
+        errors,
+    );
+    let binding_timeout = duration(
+        fields,
+        "bindingTimeout",
+        SignedDuration::of_seconds(600),
+        errors,
+    );
+    let mut refuse = |is_wrong: bool, name: &str, message: &str| {
+        if is_wrong {
+            errors.push(ConfigError {
+                path: fields.path(name),
+                message: message.to_owned(),
+            });
+        }
+    };
+    let zero = SignedDuration::of_seconds(0);
+    refuse(
+        filter_timeout < zero,
+        "filterTimeout",
+        "must be zero or positive",
+    );
+    refuse(
+        binding_timeout < SignedDuration::of_seconds(1),
+        "bindingTimeout",
+        "must be at least 1 second",
+    );
 }
 
 fn added_affinity(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) -> Option<NodeAffinity> {
@@ -272,8 +365,20 @@ fn fit_args(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) -> NodeResou
         if group.contains('/') {
             errors.push(ConfigError {
                 path: format!("{}[{index}]", fields.path("ignoredResourceGroups")),
-                message: format!("{group:?}: a resource group has no '/'"),
+                message: format!("{group:?}: resource group name can't contain '/'"),
             });
+        }
+    }
+    for (name, list) in [
+        ("ignoredResources", &args.ignored_resources),
+        ("ignoredResourceGroups", &args.ignored_resource_groups),
+    ] {
+        for (index, text) in list.iter().enumerate() {
+            let messages = label_key_errors(text).into_iter();
+            errors.extend(messages.map(|message| ConfigError {
+                path: format!("{}[{index}]", fields.path(name)),
+                message: format!("{text:?}: {message}"),
+            }));
         }
     }
     if let Some((path, value)) = fields.take("scoringStrategy")
@@ -298,6 +403,8 @@ fn scoring_strategy(
     check_weights(&resources, path, errors);
     let shape = fields.take("requestedToCapacityRatio");
     fields.finish(errors);
+    let shape = shape.filter(|(_, value)| !value.is_null());
+    let shape = shape.map(|(path, value)| read_shape(value, &path, errors));
     let shape_path = format!("{path}.requestedToCapacityRatio");
     let mut refuse = |path: String, message: String| {
         errors.push(ConfigError { path, message });
@@ -306,9 +413,8 @@ fn scoring_strategy(
     match (kind, shape) {
         ("LeastAllocated", None) => Some(ScoringStrategy::LeastAllocated(resources)),
         ("MostAllocated", None) => Some(ScoringStrategy::MostAllocated(resources)),
-        ("RequestedToCapacityRatio", Some((path, value))) => {
-            let shape = read_shape(value, &path, errors)?;
-            Some(ScoringStrategy::RequestedToCapacityRatio(resources, shape))
+        ("RequestedToCapacityRatio", Some(shape)) => {
+            Some(ScoringStrategy::RequestedToCapacityRatio(resources, shape?))
         }
         ("RequestedToCapacityRatio", None) => refuse(
             shape_path,

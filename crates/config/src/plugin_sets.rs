@@ -1,174 +1,281 @@
-//! `plugins` of a profile: which plugins run at which stage, in which order.
+//! `plugins` of a profile: which plugins run at which extension point, in which order.
 //!
-//! A profile starts from the default plugins, which are enabled at every stage they have
-//! (`multiPoint`). A stage can disable some or all (`*`) of them and enable others or the
-//! same with other weights. Those named by a stage that are also default come first, in
-//! the stage's order; then the other defaults; then the rest of the stage's.
-//! Sources: `apis/config/v1/default_plugins.go` mergePluginSet and
-//! `framework/runtime/framework.go` expandMultiPointPlugins, Kubernetes 1.36.
+//! A profile starts from the default plugins, which are enabled at every point that they
+//! have (`multiPoint`). A point can disable some or all (`*`) of them and enable others or
+//! the same with other weights. Those named by a point that are also default come first, in
+//! the point's order; then the other defaults; then the rest of the point's.
+//! Sources: `apis/config/v1/default_plugins.go` mergePluginSet,
+//! `apis/config/validation/validation.go` and `framework/runtime/framework.go`
+//! NewFramework, Kubernetes 1.36.
 
 use outrank_engine::profile::ProfileConfig;
+use serde::Serialize;
 use serde_json::Value;
 
-use crate::ConfigError;
 use crate::fields::Fields;
+use crate::known_plugins::{Catalog, EXTENSION_POINTS, MULTI_POINT, PLUGINS, REMOVED_PLUGINS};
+use crate::{ApiVersion, ConfigError, ConfigWarning};
 
-/// The plugins of kube-scheduler 1.36's default profile, in order, with their weights.
-const DEFAULT_PLUGINS: &[(&str, i64)] = &[
-    ("SchedulingGates", 0),
-    ("PrioritySort", 0),
-    ("NodeUnschedulable", 0),
-    ("NodeName", 0),
-    ("TaintToleration", 3),
-    ("NodeAffinity", 2),
-    ("NodePorts", 0),
-    ("NodeResourcesFit", 1),
-    ("VolumeRestrictions", 0),
-    ("NodeVolumeLimits", 0),
-    ("VolumeBinding", 0),
-    ("VolumeZone", 0),
-    ("PodTopologySpread", 2),
-    ("InterPodAffinity", 2),
-    ("DynamicResources", 2),
-    ("DefaultPreemption", 0),
-    ("NodeResourcesBalancedAllocation", 1),
-    ("ImageLocality", 1),
-    ("DefaultBinder", 0),
-    ("NodeDeclaredFeatures", 0),
-];
+/// The plugins of a profile at one extension point.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExtensionPoint {
+    /// Name, such as `filter`.
+    pub name: &'static str,
+    /// Its plugins, in the order in which they are asked.
+    pub plugins: Vec<EnabledPlugin>,
+}
 
-const STAGES: &[&str] = &[
-    "preEnqueue",
-    "queueSort",
-    "preFilter",
-    "filter",
-    "postFilter",
-    "preScore",
-    "score",
-    "reserve",
-    "permit",
-    "preBind",
-    "bind",
-    "postBind",
-    "placementGenerate",
-    "placementScore",
-    "multiPoint",
-];
+/// A plugin at an extension point.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnabledPlugin {
+    /// Name, such as `NodeAffinity`.
+    pub name: String,
+    /// By what its scores are multiplied; at the point `score` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<i64>,
+}
 
-/// One stage's `enabled` and `disabled`.
-#[derive(Default)]
-struct PluginSet {
+/// One point's `enabled` and `disabled`.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct PluginSet {
     enabled: Vec<(String, i64)>,
     disabled: Vec<String>,
 }
 
-/// Whether there is a plugin of that name.
-pub(crate) fn is_known(name: &str) -> bool {
-    DEFAULT_PLUGINS.iter().any(|(known, _)| *known == name)
+/// The sets of a profile, by extension point.
+#[derive(Clone, Default)]
+pub(crate) struct PluginSets {
+    sets: Vec<(&'static str, PluginSet)>,
 }
 
-/// Applies `plugins`, which is at `path`, to a profile.
-pub(crate) fn apply(
-    value: &Value,
+impl PluginSets {
+    /// Reads `plugins`, which is at `path`.
+    pub(crate) fn read(
+        value: &Value,
+        path: &str,
+        catalog: Catalog<'_>,
+        version: ApiVersion,
+        errors: &mut Vec<ConfigError>,
+        warnings: &mut Vec<ConfigWarning>,
+    ) -> Self {
+        let mut sets = Self::default();
+        let Some(mut fields) = Fields::of(value, path, errors) else {
+            return sets;
+        };
+        for &point in EXTENSION_POINTS.iter().chain([&MULTI_POINT]) {
+            if let Some((path, value)) = fields.take(point) {
+                let mut reader = SetReader {
+                    point,
+                    catalog,
+                    version,
+                    errors,
+                    warnings,
+                };
+                sets.sets.push((point, reader.read(value, &path)));
+            }
+        }
+        fields.finish(errors);
+        sets
+    }
+
+    /// What was said of one point.
+    pub(crate) fn of(&self, point: &str) -> PluginSet {
+        let mut sets = self.sets.iter();
+        let found = sets.find(|(name, _)| *name == point);
+        found.map(|(_, set)| set.clone()).unwrap_or_default()
+    }
+
+    /// The plugins of every point, in order.
+    pub(crate) fn expand(&self, catalog: Catalog<'_>) -> Vec<ExtensionPoint> {
+        let everywhere = merged_multi_point(&self.of(MULTI_POINT));
+        let point = |name: &&'static str| ExtensionPoint {
+            name,
+            plugins: expand(&everywhere, &self.of(name), name, catalog),
+        };
+        EXTENSION_POINTS.iter().map(point).collect()
+    }
+}
+
+/// Hands the plugins of a profile to the engine; those that it does not have decide nothing.
+pub(crate) fn apply(points: &[ExtensionPoint], catalog: Catalog<'_>, profile: &mut ProfileConfig) {
+    let is_own = |name: &str| catalog.own.iter().any(|plugin| plugin.name() == name);
+    let plugins = |point: &str| {
+        let point = points.iter().find(|it| it.name == point);
+        point.map_or(&[][..], |point| &point.plugins).iter()
+    };
+    let names = |point: &str, served: &[String]| {
+        let names = plugins(point).map(|plugin| plugin.name.clone());
+        names
+            .filter(|name| served.contains(name) || is_own(name))
+            .collect()
+    };
+    profile.pre_enqueue = names("preEnqueue", &profile.pre_enqueue);
+    profile.filter = names("filter", &profile.filter);
+    let served = &profile.score;
+    let score = plugins("score").map(|plugin| (plugin.name.clone(), plugin.weight.unwrap_or(1)));
+    let is_served = |name: &str| served.iter().any(|(served, _)| served == name) || is_own(name);
+    let score = score.filter(|(name, _)| is_served(name));
+    profile.score = score.collect();
+}
+
+/// Refuses profiles without the plugins that a scheduler cannot do without.
+pub(crate) fn check_required(
+    points: &[ExtensionPoint],
+    scheduler_name: &str,
     path: &str,
-    profile: &mut ProfileConfig,
     errors: &mut Vec<ConfigError>,
 ) {
-    let Some(mut fields) = Fields::of(value, path, errors) else {
-        return;
-    };
-    let mut sets = Vec::new();
-    for stage in STAGES {
-        if let Some((path, value)) = fields.take(stage) {
-            sets.push((*stage, read_set(value, &path, errors)));
-        }
-    }
-    fields.finish(errors);
-    let set = |stage: &str| {
-        sets.iter()
-            .find(|(name, _)| *name == stage)
-            .map(|(_, set)| set)
-    };
-    let everywhere = merged_multi_point(set("multiPoint"));
-    let names = |plugins: Vec<(String, i64)>| plugins.into_iter().map(|(name, _)| name).collect();
-    profile.pre_enqueue = names(expand(&everywhere, set("preEnqueue"), &profile.pre_enqueue));
-    profile.filter = names(expand(&everywhere, set("filter"), &profile.filter));
-    let scoring: Vec<String> = profile.score.iter().map(|(name, _)| name.clone()).collect();
-    profile.score = expand(&everywhere, set("score"), &scoring);
-}
-
-fn read_set(value: &Value, path: &str, errors: &mut Vec<ConfigError>) -> PluginSet {
-    let mut set = PluginSet::default();
-    let Some(mut fields) = Fields::of(value, path, errors) else {
-        return set;
-    };
-    if let Some((path, list)) = fields.list("enabled", errors) {
-        for (index, value) in list.iter().enumerate() {
-            let path = format!("{path}[{index}]");
-            let Some((name, weight)) = read_plugin(value, &path, false, errors) else {
-                continue;
-            };
-            if set.enabled.iter().any(|(other, _)| *other == name) {
-                let message = format!("{name:?} is enabled twice");
-                errors.push(ConfigError { path, message });
-                continue;
-            }
-            set.enabled.push((name, weight));
-        }
-    }
-    if let Some((path, list)) = fields.list("disabled", errors) {
-        for (index, value) in list.iter().enumerate() {
-            let plugin = read_plugin(value, &format!("{path}[{index}]"), true, errors);
-            set.disabled.extend(plugin.map(|(name, _)| name));
-        }
-    }
-    fields.finish(errors);
-    set
-}
-
-fn read_plugin(
-    value: &Value,
-    path: &str,
-    is_disabled: bool,
-    errors: &mut Vec<ConfigError>,
-) -> Option<(String, i64)> {
-    let mut fields = Fields::of(value, path, errors)?;
-    let name = fields.text("name", errors);
-    let weight = match fields.integer("weight", errors) {
-        None => 0,
-        Some((_, weight)) if i32::try_from(weight).is_ok() => weight,
-        Some((path, weight)) => {
-            let message = format!(
-                "{weight} is out of range, from {} to {}",
-                i32::MIN,
-                i32::MAX
-            );
-            errors.push(ConfigError { path, message });
-            return None;
-        }
-    };
-    let name_path = fields.path("name");
-    fields.finish(errors);
-    let name = name.map(|(_, name)| name.to_owned()).unwrap_or_default();
-    if !is_known(&name) && !is_disabled {
-        let message = format!("plugin {name:?} does not exist");
+    let mut refuse = |point: &str, message: String| {
         errors.push(ConfigError {
-            path: name_path,
+            path: format!("{path}.plugins.{point}"),
             message,
         });
-        return None;
+    };
+    for point in points {
+        let found = point.plugins.len();
+        match point.name {
+            "queueSort" if found != 1 => refuse(
+                point.name,
+                format!(
+                    "only one queue sort plugin required for profile with scheduler name \
+                     {scheduler_name:?}, but got {found}"
+                ),
+            ),
+            "bind" if found == 0 => refuse(
+                point.name,
+                format!(
+                    "at least one bind plugin is needed for profile with scheduler name \
+                     {scheduler_name:?}"
+                ),
+            ),
+            _ => {}
+        }
     }
-    Some((name, weight))
 }
 
-/// The plugins that are enabled at every stage they have.
-fn merged_multi_point(set: Option<&PluginSet>) -> Vec<(String, i64)> {
-    let defaults = DEFAULT_PLUGINS
+/// Reads the set of one extension point.
+struct SetReader<'r> {
+    point: &'static str,
+    catalog: Catalog<'r>,
+    version: ApiVersion,
+    errors: &'r mut Vec<ConfigError>,
+    warnings: &'r mut Vec<ConfigWarning>,
+}
+
+impl SetReader<'_> {
+    fn read(&mut self, value: &Value, path: &str) -> PluginSet {
+        let mut set = PluginSet::default();
+        let Some(mut fields) = Fields::of(value, path, self.errors) else {
+            return set;
+        };
+        if let Some((path, list)) = fields.list("enabled", self.errors) {
+            for (index, value) in list.iter().enumerate() {
+                let path = format!("{path}[{index}]");
+                if let Some(plugin) = self.read_plugin(value, &path) {
+                    self.enable(plugin, path, &mut set);
+                }
+            }
+        }
+        if let Some((path, list)) = fields.list("disabled", self.errors) {
+            for (index, value) in list.iter().enumerate() {
+                let path = format!("{path}[{index}]");
+                if let Some((name, _)) = self.read_plugin(value, &path) {
+                    self.disable(name, path, &mut set);
+                }
+            }
+        }
+        fields.finish(self.errors);
+        set
+    }
+
+    /// A name with its weight; no weight is 0.
+    fn read_plugin(&mut self, value: &Value, path: &str) -> Option<(String, i64)> {
+        let mut fields = Fields::of(value, path, self.errors)?;
+        let name = fields.text("name", self.errors);
+        let name = name.map(|(_, name)| name.to_owned()).unwrap_or_default();
+        let weight = fields.integer("weight", self.errors);
+        fields.finish(self.errors);
+        let Some((path, weight)) = weight else {
+            return Some((name, 0));
+        };
+        if i32::try_from(weight).is_err() {
+            let (least, most) = (i32::MIN, i32::MAX);
+            let message = format!("{weight} is out of range, from {least} to {most}");
+            self.errors.push(ConfigError { path, message });
+            return None;
+        }
+        self.warn_of_weight(weight, path);
+        Some((name, weight))
+    }
+
+    fn warn_of_weight(&mut self, weight: i64, path: String) {
+        let message = match weight {
+            0 => "0 counts as 1; to leave the plugin out, put it into disabled",
+            ..0 => "a negative weight prefers the nodes that the plugin rates low",
+            _ if !matches!(self.point, "score" | MULTI_POINT) => "only scores are weighted",
+            _ => return,
+        };
+        let message = message.to_owned();
+        self.warnings.push(ConfigWarning { path, message });
+    }
+
+    fn enable(&mut self, (name, weight): (String, i64), path: String, set: &mut PluginSet) {
+        let kind = interface(self.point);
+        let Some(points) = self.catalog.points(&name) else {
+            return self.refuse_unknown(&name, path);
+        };
+        if self.point != MULTI_POINT && !points.contains(&self.point) {
+            let message = format!("plugin {name:?} does not extend {kind} plugin");
+            return self.errors.push(ConfigError { path, message });
+        }
+        if set.enabled.iter().any(|(other, _)| *other == name) {
+            let message = format!("plugin {name:?} already registered as {kind:?}");
+            return self.errors.push(ConfigError { path, message });
+        }
+        set.enabled.push((name, weight));
+    }
+
+    fn refuse_unknown(&mut self, name: &str, path: String) {
+        let path = format!("{path}.name");
+        if !REMOVED_PLUGINS.contains(&name) {
+            let message = format!("plugin {name:?} does not exist");
+            return self.errors.push(ConfigError { path, message });
+        }
+        if self.version == ApiVersion::V1 {
+            let version = ApiVersion::V1.name();
+            let message = format!(
+                "{name:?}: was invalid in version {version:?} (KubeSchedulerConfiguration is \
+                 version {version:?})"
+            );
+            return self.errors.push(ConfigError { path, message });
+        }
+        let message = format!("{name} is part of NodeVolumeLimits now, left out");
+        self.warnings.push(ConfigWarning { path, message });
+    }
+
+    fn disable(&mut self, name: String, path: String, set: &mut PluginSet) {
+        let is_known = name == "*" || self.catalog.has(&name) || REMOVED_PLUGINS.contains(&&*name);
+        if !is_known {
+            let message = format!("there is no plugin {name:?} to disable");
+            self.warnings.push(ConfigWarning { path, message });
+        }
+        set.disabled.push(name);
+    }
+}
+
+/// Upstream's name of what a plugin must implement to be at the point.
+fn interface(point: &str) -> String {
+    let (first, rest) = point.split_at(1);
+    format!("{}{rest}Plugin", first.to_ascii_uppercase())
+}
+
+/// The plugins that are enabled at every point they have.
+fn merged_multi_point(set: &PluginSet) -> Vec<(String, i64)> {
+    let defaults = PLUGINS
         .iter()
-        .map(|(name, weight)| ((*name).to_owned(), *weight));
-    let Some(set) = set else {
-        return defaults.collect();
-    };
+        .map(|plugin| (plugin.name.to_owned(), plugin.default_weight));
     let mut custom = set.enabled.clone();
     let mut merged = Vec::new();
     if !set.disabled.iter().any(|name| name == "*") {
@@ -183,14 +290,13 @@ fn merged_multi_point(set: Option<&PluginSet>) -> Vec<(String, i64)> {
     merged
 }
 
-/// The plugins of one stage, in order. Only those in `served` have it.
+/// The plugins of one point, in order.
 fn expand(
     everywhere: &[(String, i64)],
-    set: Option<&PluginSet>,
-    served: &[String],
-) -> Vec<(String, i64)> {
-    let none = PluginSet::default();
-    let set = set.unwrap_or(&none);
+    set: &PluginSet,
+    point: &str,
+    catalog: Catalog<'_>,
+) -> Vec<EnabledPlugin> {
     let all_disabled = set.disabled.iter().any(|name| name == "*");
     let named = |name: &str| set.enabled.iter().any(|(other, _)| other == name);
     let is_default = |name: &str| everywhere.iter().any(|(other, _)| other == name);
@@ -201,12 +307,15 @@ fn expand(
         .iter()
         .filter(|(name, _)| is_on(name) && !named(name));
     let last = set.enabled.iter().filter(|(name, _)| !overriding(name));
+    let has_point = |name: &str| catalog.points(name).is_some_and(|it| it.contains(&point));
     let in_order = first
         .chain(then)
         .chain(last)
-        .filter(|(name, _)| served.contains(name));
-    // A weight that is not given counts as 1.
-    in_order
-        .map(|(name, weight)| (name.clone(), if *weight == 0 { 1 } else { *weight }))
-        .collect()
+        .filter(|(name, _)| has_point(name));
+    let enabled = in_order.map(|(name, weight)| EnabledPlugin {
+        name: name.clone(),
+        // A weight that is not given counts as 1.
+        weight: (point == "score").then_some(if *weight == 0 { 1 } else { *weight }),
+    });
+    enabled.collect()
 }

@@ -15,6 +15,19 @@ fn valid() -> Value {
         "kind": "KubeSchedulerConfiguration",
         "podInitialBackoffSeconds": 2,
         "podMaxBackoffSeconds": 20,
+        "percentageOfNodesToScore": 50,
+        "parallelism": 8,
+        "leaderElection": {"leaderElect": true, "leaseDuration": "30s"},
+        "clientConnection": {"burst": 5},
+        "extenders": [{
+            "urlPrefix": "http://127.0.0.1:1/a",
+            "filterVerb": "filter",
+            "prioritizeVerb": "rate",
+            "weight": 2,
+            "httpTimeout": "1m0.5s",
+            "managedResources": [{"name": "example.com/a", "ignoredByScheduler": true}],
+            "tlsConfig": {"caData": "QQ=="},
+        }],
         "profiles": [
             {
                 "schedulerName": "packer",
@@ -86,6 +99,13 @@ const WORDS: &[&str] = &[
     "addedAffinity",
     "requestedToCapacityRatio",
     "extenders",
+    "urlPrefix",
+    "managedResources",
+    "httpTimeout",
+    "9999999h",
+    "percentageOfNodesToScore",
+    "queueSort",
+    "bind",
     "",
     "\u{1f980}",
     "a\nb",
@@ -158,7 +178,7 @@ fn survive(document: &Value) -> bool {
     let size = document.to_string().len();
     match outrank_config::read(document) {
         Ok(config) => {
-            let engine = Engine::new(&config);
+            let engine = Engine::new(&config.engine);
             assert!(engine.is_ok(), "{:?} from {document}", engine.err());
             true
         }

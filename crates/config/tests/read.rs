@@ -1,6 +1,11 @@
 //! Scheduler configurations: defaults, plugins, arguments, and what is said about mistakes.
 
-use outrank_config::{ConfigError, read};
+use outrank_config::{ConfigError, Configuration, read, read_with_plugins};
+use outrank_engine::cluster::Cluster;
+use outrank_engine::extensions::{Extensions, OwnPlugin};
+use outrank_engine::framework::{DependsOn, Plugin, ScorePlugin, Stages};
+use outrank_engine::ids::NodeId;
+use outrank_engine::pod_class::PodClass;
 use outrank_engine::profile::{
     ProfileConfig, ResourceSpec, ScoringStrategy, UtilizationShapePoint,
 };
@@ -20,11 +25,20 @@ fn document(fields: Value) -> Value {
 }
 
 fn config(fields: Value) -> EngineConfig {
-    let config = read(&document(fields)).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let config = configuration(fields).engine;
     Engine::new(&config)
         .map(drop)
         .expect("what is read without errors is accepted");
     config
+}
+
+fn configuration(fields: Value) -> Configuration {
+    read(&document(fields)).unwrap_or_else(|errors| panic!("{errors:?}"))
+}
+
+fn warnings(fields: Value) -> Vec<String> {
+    let warnings = configuration(fields).warnings;
+    warnings.iter().map(ToString::to_string).collect()
 }
 
 /// The only profile, with these plugins.
@@ -92,16 +106,18 @@ fn fields_without_effect_here_are_accepted() {
     config(json!({
         "parallelism": 16,
         "percentageOfNodesToScore": 100,
-        "leaderElection": {"leaderElect": true},
-        "clientConnection": {"kubeconfig": "/etc/scheduler.conf"},
+        "leaderElection": {"leaderElect": true, "leaseDuration": "20s", "resourceLock": "leases"},
+        "clientConnection": {"kubeconfig": "/etc/scheduler.conf", "qps": 50, "burst": 100},
         "enableProfiling": false,
+        "enableContentionProfiling": false,
+        "delayCacheUntilActive": true,
         "extenders": [],
     }));
 }
 
 #[test]
 fn profiles_have_names_of_their_own() {
-    let profiles = json!([{"schedulerName": "packer"}, {}]);
+    let profiles = json!([{"schedulerName": "packer"}, {"schedulerName": "default-scheduler"}]);
     let profiles = config(json!({"profiles": profiles})).profiles;
     let names: Vec<&str> = profiles
         .iter()
@@ -113,6 +129,323 @@ fn profiles_have_names_of_their_own() {
     assert_eq!(
         errors(json!({"profiles": profiles})),
         ["profiles[2].schedulerName: another profile is called \"a\" already"]
+    );
+
+    let required = "is required; only a single profile may leave it out";
+    assert_eq!(
+        errors(json!({"profiles": [{}, {"schedulerName": "b"}]})),
+        [format!("profiles[0].schedulerName: {required}")]
+    );
+    assert_eq!(
+        errors(json!({"profiles": [{"schedulerName": ""}]})),
+        [format!("profiles[0].schedulerName: {required}")]
+    );
+}
+
+#[test]
+fn what_is_said_of_the_process_is_checked() {
+    assert_eq!(
+        errors(json!({
+            "parallelism": 0,
+            "clientConnection": {"burst": -1, "rate": 1},
+            "leaderElection": {
+                "leaseDuration": "10s",
+                "renewDeadline": "15s",
+                "retryPeriod": "-2s",
+                "resourceLock": "endpoints",
+            },
+            "enableProfiling": "yes",
+        })),
+        [
+            "enableProfiling: expected true or false, found \"yes\"",
+            "parallelism: 0: should be an integer value greater than zero",
+            "clientConnection.burst: -1: must be non-negative",
+            "clientConnection.rate: there is no such field",
+            "leaderElection.retryPeriod: must be greater than zero",
+            "leaderElection.leaseDuration: must be greater than renewDeadline",
+            "leaderElection.resourceLock: resourceLock value must be \"leases\"",
+        ]
+    );
+    assert_eq!(
+        errors(json!({"leaderElection": {"leaseDuration": "15"}})),
+        ["leaderElection.leaseDuration: \"15\" is not a duration such as \"15s\" or \"1m30s\""]
+    );
+    // Without an election there is nothing to check.
+    config(json!({"leaderElection": {"leaderElect": false, "resourceLock": "endpoints"}}));
+}
+
+#[test]
+fn percentages_of_profiles_come_before_that_of_all() {
+    let percentages = |fields: Value| -> Vec<Option<u8>> {
+        let profiles = config(fields).profiles;
+        let percentages = profiles.iter().map(|it| it.percentage_of_nodes_to_score);
+        percentages.collect()
+    };
+    assert_eq!(percentages(json!({})), [None]);
+    let two = json!([
+        {"schedulerName": "a"},
+        {"schedulerName": "b", "percentageOfNodesToScore": 30},
+    ]);
+    assert_eq!(percentages(json!({"profiles": two})), [None, Some(30)]);
+    assert_eq!(
+        percentages(json!({"percentageOfNodesToScore": 0, "profiles": two})),
+        [Some(0), Some(30)]
+    );
+    assert_eq!(
+        errors(json!({
+            "percentageOfNodesToScore": 101,
+            "profiles": [{"percentageOfNodesToScore": -1}],
+        })),
+        [
+            "percentageOfNodesToScore: 101: not in valid range [0-100]",
+            "profiles[0].percentageOfNodesToScore: -1: not in valid range [0-100]",
+        ]
+    );
+}
+
+#[test]
+fn profiles_need_one_queue_sort_plugin_and_one_that_binds() {
+    let disabled = |name: &str| json!({"disabled": [{"name": name}]});
+    assert_eq!(
+        plugin_errors(json!({"queueSort": disabled("PrioritySort"), "bind": disabled("*")})),
+        [
+            "profiles[0].plugins.queueSort: only one queue sort plugin required for profile with \
+             scheduler name \"default-scheduler\", but got 0",
+            "profiles[0].plugins.bind: at least one bind plugin is needed for profile with \
+             scheduler name \"default-scheduler\"",
+        ]
+    );
+    let queue_sort = json!({"queueSort": {"enabled": [{"name": "PrioritySort"}]}});
+    assert_eq!(
+        errors(json!({"profiles": [
+            {"schedulerName": "a"},
+            {"schedulerName": "b", "plugins": queue_sort},
+        ]})),
+        ["profiles[1].plugins.queueSort: must be the same for all profiles"]
+    );
+}
+
+#[test]
+fn version_v1beta3_is_read_with_a_warning() {
+    let document = json!({
+        "apiVersion": "kubescheduler.config.k8s.io/v1beta3",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"filter": {"enabled": [{"name": "EBSLimits"}]}}}],
+    });
+    let config = read(&document).expect("accepted");
+    assert_eq!(config.engine.profiles, [ProfileConfig::default()]);
+    let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "apiVersion: kube-scheduler reads v1beta3 no more since Kubernetes 1.29; v1 has the \
+             same fields",
+            "profiles[0].plugins.filter.enabled[0].name: EBSLimits is part of NodeVolumeLimits \
+             now, left out",
+        ]
+    );
+    // In v1 it is an error.
+    assert_eq!(
+        plugin_errors(json!({"filter": {"enabled": [{"name": "EBSLimits"}]}})),
+        [
+            "profiles[0].plugins.filter.enabled[0].name: \"EBSLimits\": was invalid in version \
+             \"kubescheduler.config.k8s.io/v1\" (KubeSchedulerConfiguration is version \
+             \"kubescheduler.config.k8s.io/v1\")"
+        ]
+    );
+}
+
+#[test]
+fn odd_weights_and_names_are_pointed_out() {
+    assert_eq!(
+        warnings(json!({"profiles": [{"plugins": {
+            "score": {"enabled": [
+                {"name": "NodeAffinity", "weight": 0},
+                {"name": "ImageLocality", "weight": -2},
+            ]},
+            "filter": {"enabled": [{"name": "NodeName", "weight": 5}]},
+            "permit": {"disabled": [{"name": "NodeResourceFit"}]},
+        }}]})),
+        [
+            "profiles[0].plugins.filter.enabled[0].weight: only scores are weighted",
+            "profiles[0].plugins.score.enabled[0].weight: 0 counts as 1; to leave the plugin out, \
+             put it into disabled",
+            "profiles[0].plugins.score.enabled[1].weight: a negative weight prefers the nodes \
+             that the plugin rates low",
+            "profiles[0].plugins.permit.disabled[0]: there is no plugin \"NodeResourceFit\" to \
+             disable",
+        ]
+    );
+}
+
+#[test]
+fn what_profiles_mean_is_told_point_by_point() {
+    let score = json!({"score": {"disabled": [{"name": "*"}],
+                                 "enabled": [{"name": "ImageLocality", "weight": 4}]}});
+    let config = configuration(json!({"profiles": [{"plugins": score}]}));
+    let points = &config.profiles[0].extension_points;
+    let names: Vec<&str> = points.iter().map(|point| point.name).collect();
+    assert_eq!(
+        names,
+        [
+            "preEnqueue",
+            "queueSort",
+            "preFilter",
+            "filter",
+            "postFilter",
+            "preScore",
+            "score",
+            "reserve",
+            "preBind",
+            "bind",
+        ]
+    );
+    let plugin = &points[6].plugins[0];
+    assert_eq!((&*plugin.name, plugin.weight), ("ImageLocality", Some(4)));
+    let binder = &points[9].plugins[0];
+    assert_eq!((&*binder.name, binder.weight), ("DefaultBinder", None));
+}
+
+fn extender_errors(extenders: Value) -> Vec<String> {
+    errors(json!({"extenders": extenders}))
+}
+
+#[test]
+fn extenders_are_read() {
+    let config = configuration(json!({"extenders": [
+        {"urlPrefix": "http://a:80/x", "filterVerb": "filter", "ignorable": true},
+        {
+            "urlPrefix": "https://b",
+            "prioritizeVerb": "rate",
+            "weight": 3,
+            "enableHTTPS": true,
+            "httpTimeout": "1.5s",
+            "nodeCacheCapable": true,
+            "managedResources": [
+                {"name": "example.com/foo", "ignoredByScheduler": true},
+                {"name": "example.com/bar"},
+            ],
+            "tlsConfig": {"serverName": "c", "certData": "QQ==", "keyData": "Qg=="},
+        },
+    ]}));
+    // Those whose errors do not matter come last.
+    let [one, other] = config.extenders.as_slice() else {
+        panic!("two extenders");
+    };
+    assert_eq!(
+        (&*one.url_prefix, &*other.url_prefix),
+        ("https://b", "http://a:80/x")
+    );
+    assert_eq!((one.weight, one.http_timeout.as_millis()), (3, 1500));
+    assert_eq!((other.http_timeout.as_secs(), other.ignorable), (5, true));
+    assert!(one.node_cache_capable && !other.node_cache_capable);
+    let tls = one.tls.as_ref().expect("TLS");
+    // Without roots the server's certificate cannot be looked at.
+    assert!(tls.insecure);
+    assert_eq!((&*tls.cert_data, &*tls.key_data), (&b"A"[..], &b"B"[..]));
+    assert!(!format!("{tls:?}").contains("key_data"));
+    assert!(other.tls.is_none());
+    let fit = &config.engine.profiles[0].node_resources_fit;
+    assert_eq!(fit.ignored_resources, ["example.com/foo"]);
+}
+
+#[test]
+fn wrong_extenders_are_named() {
+    let at = |fields: Value| {
+        let mut extender = json!({"urlPrefix": "http://a"});
+        for (name, value) in fields.as_object().expect("an object") {
+            extender[name] = value.clone();
+        }
+        extender
+    };
+    assert_eq!(
+        extender_errors(json!([at(json!({"prioritizeVerb": "rate"}))])),
+        ["extenders[0].weight: 0: must have a positive weight applied to it"]
+    );
+    assert_eq!(
+        extender_errors(json!([
+            at(json!({"bindVerb": "a"})),
+            at(json!({"bindVerb": "b"}))
+        ])),
+        ["extenders: found 2 extenders implementing bind: only one extender can implement bind"]
+    );
+    let managed = |name: &str| at(json!({"managedResources": [{"name": name}]}));
+    assert_eq!(
+        extender_errors(json!([
+            managed("example.com/foo"),
+            managed("example.com/foo")
+        ])),
+        [
+            "extenders[1].managedResources[0].name: \"example.com/foo\": duplicate extender \
+             managed resource name"
+        ]
+    );
+    for name in ["cpu", "kubernetes.io/foo", "requests.example.com/foo"] {
+        assert_eq!(
+            extender_errors(json!([managed(name)])),
+            [format!(
+                "extenders[0].managedResources[0].name: {name:?}: is an invalid extended \
+                 resource name"
+            )]
+        );
+    }
+    assert_eq!(
+        extender_errors(json!([{"urlPrefix": "localhost"}])),
+        [
+            "extenders[0].urlPrefix: \"localhost\" is not a URL such as \
+             \"http://127.0.0.1:8888/scheduler\""
+        ]
+    );
+    let tls = json!({"insecure": true, "caFile": "ca.pem", "certFile": "c.pem", "caData": "?"});
+    let errors = extender_errors(json!([at(json!({"tlsConfig": tls, "httpTimeout": 5}))]));
+    let paths: Vec<&str> = errors
+        .iter()
+        .filter_map(|error| error.split(": ").next())
+        .collect();
+    assert_eq!(
+        paths,
+        [
+            "extenders[0].httpTimeout",
+            "extenders[0].tlsConfig.caData",
+            "extenders[0].tlsConfig.insecure",
+            "extenders[0].tlsConfig.keyFile",
+        ]
+    );
+}
+
+#[test]
+fn arguments_without_effect_here_are_checked() {
+    let path = "profiles[0].pluginConfig[0].args";
+    let zero = json!({"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 0});
+    assert_eq!(
+        args_errors("DefaultPreemption", zero),
+        [
+            format!(
+                "{path}.minCandidateNodesPercentage: 0: cannot be zero at the same time as \
+                 minCandidateNodesAbsolute"
+            ),
+            format!(
+                "{path}.minCandidateNodesAbsolute: 0: cannot be zero at the same time as \
+                 minCandidateNodesPercentage"
+            ),
+        ]
+    );
+    assert_eq!(
+        args_errors(
+            "DynamicResources",
+            json!({"filterTimeout": "-1s", "bindingTimeout": "0s"})
+        ),
+        [
+            format!("{path}.filterTimeout: must be zero or positive"),
+            format!("{path}.bindingTimeout: must be at least 1 second"),
+        ]
+    );
+    assert_eq!(
+        args_errors("DefaultPreemption", json!({"kind": "NodeAffinityArgs"})),
+        [format!(
+            "{path}.kind: args for plugin DefaultPreemption were not of type \
+             DefaultPreemptionArgs, got NodeAffinityArgs"
+        )]
     );
 }
 
@@ -186,9 +519,8 @@ fn multi_point_changes_all_stages() {
     });
     assert_eq!(weight_of(&with_plugins(stages), "NodeAffinity"), Some(4));
 
-    let only = json!({
-        "multiPoint": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeName"}]},
-    });
+    let enabled = ["NodeName", "PrioritySort", "DefaultBinder"].map(|name| json!({"name": name}));
+    let only = json!({"multiPoint": {"disabled": [{"name": "*"}], "enabled": enabled}});
     let profile = with_plugins(only);
     assert_eq!(profile.filter, ["NodeName"]);
     assert_eq!(profile.score, []);
@@ -285,7 +617,8 @@ fn unknown_fields_are_named_with_their_path() {
         ["profile: there is no such field"]
     );
     assert_eq!(
-        errors(json!({"profiles": [{}, {"name": "a"}]}))[0],
+        errors(json!({"profiles": [{"schedulerName": "a"}, {"schedulerName": "b", "name": "c"}]}))
+            [0],
         "profiles[1].name: there is no such field"
     );
     assert_eq!(
@@ -315,7 +648,17 @@ fn wrong_plugins_are_named() {
     let twice = json!([{"name": "NodeName"}, {"name": "NodeName"}]);
     assert_eq!(
         plugin_errors(json!({"filter": {"enabled": twice}})),
-        ["profiles[0].plugins.filter.enabled[1]: \"NodeName\" is enabled twice"]
+        [
+            "profiles[0].plugins.filter.enabled[1]: plugin \"NodeName\" already registered as \
+             \"FilterPlugin\""
+        ]
+    );
+    assert_eq!(
+        plugin_errors(json!({"score": {"enabled": [{"name": "NodeName"}]}})),
+        [
+            "profiles[0].plugins.score.enabled[0]: plugin \"NodeName\" does not extend \
+             ScorePlugin plugin"
+        ]
     );
     let errors = args_errors("NoSuchPlugin", json!({"a": 1}));
     assert!(
@@ -456,4 +799,49 @@ fn everything_wrong_is_said_at_once() {
     ] {
         assert!(paths.contains(&path), "{path} is not among {paths:?}");
     }
+}
+
+#[test]
+fn plugins_of_ones_own_are_known_by_name() {
+    struct Mine;
+
+    impl Plugin for Mine {
+        fn name(&self) -> &'static str {
+            "Mine"
+        }
+    }
+
+    impl ScorePlugin for Mine {
+        fn depends_on(&self) -> DependsOn {
+            DependsOn::NodeObject
+        }
+
+        fn score_node(&self, _: &PodClass, _: &Cluster, _: NodeId) -> i64 {
+            0
+        }
+    }
+
+    let plugins = vec![OwnPlugin::new(Stages::score(Mine)).expect("a stage")];
+    let enabled = |point: &str| {
+        let enabled = json!({point: {"enabled": [{"name": "Mine", "weight": 7}]}});
+        document(json!({"profiles": [{"plugins": enabled}]}))
+    };
+    let config = read_with_plugins(&enabled("score"), &plugins).expect("accepted");
+    assert_eq!(weight_of(&config.engine.profiles[0], "Mine"), Some(7));
+    let points = &config.profiles[0].extension_points;
+    let score = points.iter().find(|it| it.name == "score").expect("score");
+    assert!(score.plugins.iter().any(|plugin| plugin.name == "Mine"));
+    let everywhere = read_with_plugins(&enabled("multiPoint"), &plugins).expect("accepted");
+    assert_eq!(weight_of(&everywhere.engine.profiles[0], "Mine"), Some(7));
+    // It does not filter, it is not there by itself, and elsewhere nobody knows it.
+    assert!(read_with_plugins(&enabled("filter"), &plugins).is_err());
+    let default = read_with_plugins(&document(json!({})), &plugins).expect("accepted");
+    assert_eq!(weight_of(&default.engine.profiles[0], "Mine"), None);
+    assert!(read(&enabled("score")).is_err());
+    let extensions = Extensions {
+        plugins: [&plugins[..], &plugins[..]].concat(),
+        ..Extensions::default()
+    };
+    let twice = Engine::with_extensions(&config.engine, extensions).err();
+    assert_eq!(twice.as_deref(), Some("there is another plugin \"Mine\""));
 }

@@ -8,9 +8,9 @@
 //! was *used* differently (a pod came or went), or the node *object* changed (labels,
 //! taints, capacity, or the node is new or gone). See [`ChangeLog`].
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use outrank_api::types::Taint;
+use outrank_api::types::{StringMap, Taint};
 use rustc_hash::FxHashMap;
 
 use crate::ids::{Interner, NodeId, PodId, ResourceId, Symbol, Symbols, TaintSetId};
@@ -39,10 +39,13 @@ pub struct Cluster {
     namespaces: BTreeMap<Symbol, Labels>,
     services: BTreeMap<(Symbol, Symbol), Labels>,
     owner_selectors: FxHashMap<OwnerKey, LabelMatch>,
+    /// Annotations that plugins read.
+    annotation_keys: BTreeSet<String>,
 
     name: Vec<Symbol>,
     present: Vec<bool>,
     labels: Vec<Box<[(Symbol, Symbol)]>>,
+    annotations: Vec<Box<[(Symbol, Symbol)]>>,
     taint_set: Vec<TaintSetId>,
     unschedulable: Vec<bool>,
     declared_features: Vec<FeatureSet>,
@@ -100,6 +103,8 @@ pub struct NodeObject {
     pub name: Symbol,
     /// Labels, sorted by key.
     pub labels: Box<[(Symbol, Symbol)]>,
+    /// Annotations that plugins read, sorted by key.
+    pub annotations: Box<[(Symbol, Symbol)]>,
     /// Taints in the order of the object.
     pub taints: Box<[Taint]>,
     /// Whether the node is cordoned.
@@ -213,6 +218,32 @@ impl Cluster {
     /// The node's labels, sorted by key.
     pub fn labels(&self, node: NodeId) -> &[(Symbol, Symbol)] {
         &self.labels[node.index()]
+    }
+
+    /// The value of an annotation of the node, if a plugin says that it reads it
+    /// ([`Plugin::annotations`](crate::framework::Plugin::annotations)). O(log annotations).
+    pub fn annotation(&self, node: NodeId, key: &str) -> Option<&str> {
+        let annotations = &self.annotations[node.index()];
+        let value = label_value(annotations, self.symbols.find(key)?)?;
+        Some(self.symbols.text(value))
+    }
+
+    /// Keeps annotations of nodes that come from now on.
+    pub(crate) fn keep_annotation(&mut self, key: &str) {
+        self.annotation_keys.insert(key.to_owned());
+    }
+
+    /// Annotations of a node that plugins read.
+    pub(crate) fn compile_annotations(&mut self, all: &StringMap) -> Box<[(Symbol, Symbol)]> {
+        let read = all
+            .iter()
+            .filter(|(key, _)| self.annotation_keys.contains(*key));
+        let symbols = &mut self.symbols;
+        let mut kept: Vec<(Symbol, Symbol)> = read
+            .map(|(key, value)| (symbols.intern(key), symbols.intern(value)))
+            .collect();
+        kept.sort_unstable();
+        kept.into()
     }
 
     /// Features of the kubelet that the node declares.
@@ -407,6 +438,7 @@ impl Cluster {
         let row = node.index();
         self.set_images(row, object.images);
         self.labels[row] = object.labels;
+        self.annotations[row] = object.annotations;
         self.taint_set[row] = TaintSetId::from_index(self.taint_sets.insert_full(object.taints).0);
         self.unschedulable[row] = object.unschedulable;
         self.declared_features[row] = object.declared_features;
@@ -527,6 +559,7 @@ impl Cluster {
         self.name.push(name);
         self.present.push(true);
         self.labels.push(Box::default());
+        self.annotations.push(Box::default());
         self.taint_set.push(TaintSetId(0));
         self.unschedulable.push(false);
         self.declared_features.push(FeatureSet::default());

@@ -14,7 +14,9 @@ use rustc_hash::FxHashMap;
 use crate::cluster::{Cluster, OwnerKey, PodInfo, PodUsage};
 use crate::cross::CrossPlan;
 use crate::diagnosis::Diagnosis;
-use crate::evaluation::{Evaluation, Filters, Nominations, first_refusal_by_node, listed_nodes};
+use crate::evaluation::{Evaluation, Nominations, Question, first_refusal_by_node, listed_nodes};
+use crate::extender::{EXTENDER, Extenders};
+use crate::extensions::Extensions;
 use crate::framework::{ClusterEvent, Code, IncomingPod, Refusal};
 use crate::ids::{ClassId, Interner, NodeId, PodId, ResourceId, Symbol};
 use crate::ingest::{compile_class, compile_info, compile_node, compile_owner, compile_usage};
@@ -24,6 +26,7 @@ use crate::pod_class::PodClass;
 use crate::pod_match::{LabelMatch, compile_labels};
 use crate::profile::{DEFAULT_SCHEDULER_NAME, Profile, ProfileConfig};
 use crate::queue::{Backoff, QueueState, SchedulingQueue, TimeNanos};
+use crate::sampling::{Rotation, Sample};
 use crate::tie_order::TieOrder;
 use crate::verdicts::{Context, Verdicts};
 
@@ -195,6 +198,9 @@ pub struct Engine {
     cluster: Cluster,
     profiles: Vec<Profile>,
     ties: TieOrder,
+    /// In which order nodes are tried; `None` if every profile considers all of them.
+    rotation: Option<Rotation>,
+    extenders: Extenders,
     queue: SchedulingQueue,
     classes: Interner<PodClass>,
     usages: Interner<PodUsage>,
@@ -251,15 +257,27 @@ impl Engine {
     /// # Errors
     /// What is wrong with a profile.
     pub fn new(config: &EngineConfig) -> Result<Self, String> {
+        Self::with_extensions(config, Extensions::default())
+    }
+
+    /// An engine that knows nothing yet, with plugins and extenders beside its own.
+    ///
+    /// # Errors
+    /// What is wrong with a profile, or a plugin whose name is taken.
+    pub fn with_extensions(config: &EngineConfig, extensions: Extensions) -> Result<Self, String> {
+        extensions.check_names()?;
         let mut cluster = Cluster::new();
+        let samples = config.profiles.iter().any(ProfileConfig::samples_nodes);
         let profiles = config.profiles.iter();
         let profiles: Result<Vec<Profile>, String> = profiles
-            .map(|profile| Profile::new(profile, &mut cluster))
+            .map(|profile| Profile::new(profile, &extensions.plugins, &mut cluster))
             .collect();
         Ok(Self {
             cluster,
             profiles: profiles?,
             ties: TieOrder::new(config.tie_seed),
+            rotation: samples.then(Rotation::default),
+            extenders: Extenders::new(extensions.extenders),
             queue: SchedulingQueue::new(config.backoff),
             classes: Interner::default(),
             usages: Interner::default(),
@@ -381,7 +399,8 @@ impl Engine {
         self.attempt(pod, now)
     }
 
-    /// Evaluates one pod against every node from scratch, changing nothing.
+    /// Evaluates one pod against every node from scratch, changing nothing. Extenders are
+    /// asked.
     pub fn evaluate(&self, pod: PodId) -> Option<Evaluation> {
         let row = self.pods.get(pod.index())?.as_ref()?;
         let incoming = self.incoming(pod, row);
@@ -393,16 +412,27 @@ impl Engine {
             &self.usages,
             &self.cluster,
         );
-        let mut evaluation = Evaluation::new(profile, &incoming, &self.cluster, &nominations);
-        let own = row
-            .nominated_node
-            .and_then(|name| self.cluster.node_named(name));
-        evaluation.via_nominated_node = own.filter(|node| {
-            let refused = evaluation.refused.iter().any(|(other, _)| other == node);
-            let filters = Filters::new(profile, &incoming, &self.cluster);
-            evaluation.pre_filter.is_none() && !refused && filters.first_refusal(*node).is_none()
-        });
-        Some(evaluation)
+        let own = row.nominated_node;
+        let order = self.rotation.as_ref().map(Rotation::order);
+        Some(Evaluation::new(&Question {
+            profile,
+            pod: incoming,
+            cluster: &self.cluster,
+            nominations,
+            own_nominated_node: own.and_then(|name| self.cluster.node_named(name)),
+            sample: order.as_ref().map(|order| self.sample(profile, order)),
+            extenders: self.extenders.interested_in(pod),
+        }))
+    }
+
+    /// The part of the nodes on which a pod of the profile is tried now.
+    fn sample<'o>(&self, profile: &Profile, order: &'o [NodeId]) -> Sample<'o> {
+        Sample {
+            order,
+            start: self.rotation.as_ref().map_or(0, Rotation::next_start),
+            percentage: profile.percentage_of_nodes_to_score.unwrap_or(100),
+            first_is_enough: profile.scores().is_empty() && !self.extenders.have_say(),
+        }
     }
 
     /// Why one of `plugins` refuses a node for a pod, if one does.
@@ -519,7 +549,10 @@ impl Engine {
                 ..Diagnosis::default()
             }));
         }
-        if has_volumes {
+        // A nominated node is tried first even if PreFilter names others.
+        let tries_unlisted = row.nominated_node.is_some() && pod_class.listed_nodes.is_some();
+        let interests_extenders = self.extenders.interested_in(pod).is_some();
+        if has_volumes || tries_unlisted || interests_extenders || self.rotation.is_some() {
             self.watching.insert(pod);
             return self.decide_by_evaluation(pod);
         }
@@ -581,10 +614,18 @@ impl Engine {
     }
 
     /// Decides by looking at every node, where verdicts of the class do not tell enough.
-    fn decide_by_evaluation(&self, pod: PodId) -> Outcome {
+    fn decide_by_evaluation(&mut self, pod: PodId) -> Outcome {
+        if let Some(rotation) = &mut self.rotation {
+            rotation.refresh();
+        }
         let Some(evaluation) = self.evaluate(pod) else {
             return Outcome::Error("pod was lost".into());
         };
+        if let Some(rotation) = &mut self.rotation
+            && evaluation.via_nominated_node.is_none()
+        {
+            rotation.advance(evaluation.looked_at);
+        }
         let only = match evaluation.feasible.as_slice() {
             [] if evaluation.error.is_none() => {
                 let diagnosis = evaluation.diagnosis(&self.cluster);
@@ -751,6 +792,7 @@ impl Engine {
             Outcome::Scheduled { node, .. } => {
                 let node = *node;
                 self.watching.remove(&pod);
+                self.extenders.forget_pod(pod);
                 self.reserve(pod, node);
                 self.put(pod, node, now);
                 let came = ClusterEvent::PodCame(self.cluster.pod_info(pod));
@@ -849,7 +891,12 @@ impl Engine {
         let known = self.cluster.node_named(name);
         let took = known.map_or_else(Vec::new, |node| self.classes_that_fit(node));
         let look_before = known.map(|node| self.look(node));
-        let node = self.cluster.set_node(object);
+        let id = self.cluster.set_node(object);
+        self.extenders.set_node(id, node);
+        if let Some(rotation) = &mut self.rotation {
+            rotation.set(id, node);
+        }
+        let node = id;
         let pods = self.on_unknown_nodes.remove(&name).unwrap_or_default();
         for &pod in &pods {
             self.put(pod, node, now);
@@ -863,6 +910,10 @@ impl Engine {
                 labels_after: &look.labels,
             };
             self.wake_watching(&event, now);
+        } else {
+            let watching = self.watching.iter().copied();
+            let refused = watching.filter(|pod| self.is_refused_by_extender(*pod));
+            self.stop_waiting(refused.collect(), now);
         }
         for pod in pods {
             let came = ClusterEvent::PodCame(self.cluster.pod_info(pod));
@@ -891,6 +942,10 @@ impl Engine {
             }
         }
         self.cluster.remove_node(node);
+        self.extenders.forget_node(node);
+        if let Some(rotation) = &mut self.rotation {
+            rotation.remove(node);
+        }
         let event = ClusterEvent::Node {
             labels_before: &labels,
             labels_after: &[],
@@ -943,9 +998,11 @@ impl Engine {
         self.cluster.set_pod_info(id, info);
         self.pod_index.insert((namespace, name), id);
         if is_bound {
+            self.extenders.forget_pod(id);
             self.bring_to_node(id, &pod.spec.node_name, now);
             self.wake_watching(&ClusterEvent::PodCame(info), now);
         } else {
+            self.extenders.set_pod(id, pod);
             self.bring_to_queue(id, pod, now);
         }
         if let Some(kept) = kept.filter(|kept| self.kept_room(id) != Some(*kept)) {
@@ -998,6 +1055,7 @@ impl Engine {
         self.cluster.storage.settle(pod);
         self.pod_index.remove(&(row.namespace, row.name));
         self.free_pods.push(pod);
+        self.extenders.forget_pod(pod);
         if let Some(kept) = kept {
             self.wake(kept, |_| true, now);
         }
@@ -1073,6 +1131,14 @@ impl Engine {
         fit.collect()
     }
 
+    /// Whether extenders had a part in that a pod waits. Nobody knows what helps then, so
+    /// that anything may (`schedule_one.go` findNodesThatFitPod, Kubernetes 1.36).
+    fn is_refused_by_extender(&self, pod: PodId) -> bool {
+        let refused = |diagnosis: &Diagnosis| diagnosis.names(EXTENDER);
+        self.extenders.have_say()
+            && matches!(self.pod_state(pod), Some(PodState::Unschedulable(it)) if refused(it))
+    }
+
     /// Labels, services or the like changed: what is counted for pods may have, too.
     fn surroundings_changed(&mut self, event: &ClusterEvent<'_>, now: TimeNanos) {
         self.plan_epoch += 1;
@@ -1082,12 +1148,14 @@ impl Engine {
     /// Queues those of the watching pods that an event may help: one of the plugins that
     /// refused them says so.
     fn wake_watching(&mut self, event: &ClusterEvent<'_>, now: TimeNanos) {
-        if self.watching.is_empty() {
-            return;
-        }
         let watching = self.watching.iter().copied();
-        let helped: Vec<PodId> = watching.filter(|pod| self.may_help(*pod, event)).collect();
-        for pod in helped {
+        let helped = watching.filter(|pod| self.may_help(*pod, event));
+        self.stop_waiting(helped.collect(), now);
+    }
+
+    /// Queues those of the pods that wait.
+    fn stop_waiting(&mut self, pods: Vec<PodId>, now: TimeNanos) {
+        for pod in pods {
             let Some(row) = self.pods[pod.index()].as_mut() else {
                 continue;
             };
@@ -1101,6 +1169,9 @@ impl Engine {
         let Some(row) = self.pods[pod.index()].as_ref() else {
             return false;
         };
+        if self.is_refused_by_extender(pod) {
+            return true;
+        }
         let refused_by = |plugin: &str| match &row.state {
             PodState::Unschedulable(diagnosis) => diagnosis.names(plugin),
             _ => true,
@@ -1143,9 +1214,11 @@ impl Engine {
     /// The class and usage of a pod. Pods made from one template come one after the other
     /// and share their spec: those after the first cost nothing.
     fn class_and_usage(&mut self, pod: &Pod) -> (ClassId, u32) {
+        let reads_annotations = || self.profiles.iter().any(|it| !it.annotations.is_empty());
         let is_fresh = pod.status.container_statuses.is_empty()
             && pod.status.init_container_statuses.is_empty()
-            && pod.status.resources.is_none();
+            && pod.status.resources.is_none()
+            && !reads_annotations();
         if let Some((spec, class, usage)) = &self.last_class
             && is_fresh
             && Arc::ptr_eq(spec, &pod.spec)

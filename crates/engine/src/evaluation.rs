@@ -4,8 +4,11 @@
 //! everything it learns, and is what [`crate::verdicts`] must agree with; it also serves
 //! whoever wants to see all of it.
 
+use std::collections::BTreeMap;
+
 use crate::cluster::{Cluster, PodUsage};
 use crate::diagnosis::Diagnosis;
+use crate::extender::{ExtenderScores, Interested};
 use crate::framework::{
     Code, FilterPlugin, FilterStage, IncomingPod, NodeFilter, NodeScore, Refusal, ScorePlugin,
     ScoreStage,
@@ -14,12 +17,27 @@ use crate::ids::{NodeId, PodId, Symbol};
 use crate::plugins::node_affinity::NodeAffinity;
 use crate::pod_class::PodClass;
 use crate::profile::Profile;
+use crate::sampling::Sample;
 
 /// Pods that preemption made room for on a node and that count there already when pods of
 /// the same or lower priority are filtered.
 pub(crate) struct Nominations<'u> {
     pub(crate) node: NodeId,
     pub(crate) pods: Vec<(PodId, &'u PodUsage)>,
+}
+
+/// What an evaluation is about.
+pub(crate) struct Question<'q> {
+    pub(crate) profile: &'q Profile,
+    pub(crate) pod: IncomingPod<'q>,
+    pub(crate) cluster: &'q Cluster,
+    pub(crate) nominations: Vec<Nominations<'q>>,
+    /// The node to which the pod itself is nominated.
+    pub(crate) own_nominated_node: Option<NodeId>,
+    /// The nodes that are tried; `None` is all.
+    pub(crate) sample: Option<Sample<'q>>,
+    /// Extenders that have a say about the pod.
+    pub(crate) extenders: Option<Interested<'q>>,
 }
 
 /// Everything about one pod and every node.
@@ -35,6 +53,9 @@ pub struct Evaluation {
     /// The pod's own nominated node, if it may take the pod: it is then taken, whatever
     /// the scores.
     pub via_nominated_node: Option<NodeId>,
+    /// How many nodes were looked at; fewer than there are if PreFilter restricted them, or
+    /// if the profile samples and enough feasible ones were found.
+    pub looked_at: usize,
     /// Nodes that were refused, by row.
     pub refused: Vec<(NodeId, Refusal)>,
     /// Nodes that may take the pod, by row.
@@ -44,6 +65,8 @@ pub struct Evaluation {
     pub error: Option<String>,
     /// Scores of the feasible nodes, plugin by plugin.
     pub scores: Vec<PluginScores>,
+    /// Scores by extenders; if there is only one feasible node they are not asked.
+    pub extender_scores: Vec<ExtenderScores>,
     /// Sums of the weighted scores, in the order of `feasible`.
     pub totals: Vec<i64>,
 }
@@ -60,19 +83,18 @@ pub struct PluginScores {
 }
 
 impl Evaluation {
-    /// Evaluates every node. O(nodes × plugins).
-    pub(crate) fn new(
-        profile: &Profile,
-        pod: &IncomingPod<'_>,
-        cluster: &Cluster,
-        nominations: &[Nominations<'_>],
-    ) -> Self {
+    /// Evaluates every node, or those of a sample. O(nodes × plugins), and what extenders
+    /// take.
+    pub(crate) fn new(question: &Question<'_>) -> Self {
         let mut evaluation = Self::default();
-        let nominated = nominations
-            .iter()
-            .map(|at| (at.node, at.pods.iter().map(|(pod, _)| *pod).collect()));
+        let nominations = question.nominations.iter();
+        let nominated = nominations.map(|at| {
+            let pods = at.pods.iter().map(|(pod, _)| *pod).collect();
+            (at.node, pods)
+        });
         evaluation.nominated = nominated.collect();
-        match profile.pre_filter(pod, cluster) {
+        let (profile, cluster) = (question.profile, question.cluster);
+        match profile.pre_filter(&question.pod, cluster) {
             Some(refusal) if refusal.code == Code::Error => {
                 evaluation.error = Some(refusal.pre_filter_error(cluster));
                 return evaluation;
@@ -83,10 +105,21 @@ impl Evaluation {
             }
             None => {}
         }
-        evaluation.filter(profile, pod, cluster, nominations);
+        let own_refusal = evaluation.try_nominated_node(question);
+        if let Some(node) = evaluation.via_nominated_node
+            && question.extenders.is_some()
+        {
+            // Extenders are not asked more than they need to be.
+            evaluation.feasible.push(node);
+            evaluation.totals.push(0);
+            return evaluation;
+        }
+        evaluation.search(question, own_refusal);
         evaluation.take_filter_errors(cluster);
+        evaluation.ask_extenders(question);
         if !evaluation.feasible.is_empty() {
-            evaluation.score(profile, pod, cluster);
+            evaluation.score(profile, &question.pod, cluster);
+            evaluation.add_extender_scores(question);
         }
         evaluation
     }
@@ -121,35 +154,59 @@ impl Evaluation {
             }
         }
         if self.listed_nodes.is_some() {
-            let looked_at = self.refused.len() + self.feasible.len();
-            diagnosis.unlisted = Some((cluster.node_count() - looked_at, vec![NodeAffinity::NAME]));
+            let unlisted = cluster.node_count() - self.looked_at;
+            diagnosis.unlisted = Some((unlisted, vec![NodeAffinity::NAME]));
         }
         diagnosis
     }
 
-    fn filter(
-        &mut self,
-        profile: &Profile,
-        pod: &IncomingPod<'_>,
-        cluster: &Cluster,
-        nominations: &[Nominations<'_>],
-    ) {
-        let nodes: Vec<NodeId> = match listed_nodes(profile, pod.class) {
-            None => cluster.nodes().collect(),
-            Some(names) => {
+    /// Searches for feasible nodes. `own_refusal` is that of the node that was tried first.
+    fn search(&mut self, question: &Question<'_>, own_refusal: Option<(NodeId, Refusal)>) {
+        let nodes = self.candidates(question);
+        let count = nodes.len();
+        let enough = question.sample.map_or(count, |sample| sample.limit(count));
+        self.filter(question, &nodes, enough);
+        // A sample, or PreFilter, may have left out the node that was tried first.
+        if let Some((node, refusal)) = own_refusal
+            && !nodes[..self.looked_at].contains(&node)
+        {
+            self.refused.push((node, refusal));
+            self.looked_at += 1;
+        }
+    }
+
+    /// The nodes that are tried, in order: all, or those that PreFilter names.
+    fn candidates(&mut self, question: &Question<'_>) -> Vec<NodeId> {
+        let cluster = question.cluster;
+        let names = listed_nodes(question.profile, question.pod.class);
+        let mut nodes: Vec<NodeId> = match (names, question.sample) {
+            (None, None) => cluster.nodes().collect(),
+            (None, Some(sample)) => sample.order.to_vec(),
+            (Some(names), _) => {
                 self.listed_nodes = Some(names.to_vec());
-                let mut nodes: Vec<NodeId> = names
-                    .iter()
-                    .filter_map(|name| cluster.node_named(*name))
-                    .collect();
+                let nodes = names.iter().filter_map(|name| cluster.node_named(*name));
+                let mut nodes: Vec<NodeId> = nodes.collect();
                 nodes.sort_unstable();
                 nodes
             }
         };
-        let nominated = |node| nominations.iter().find(|at| at.node == node);
+        if let Some(sample) = question.sample
+            && !nodes.is_empty()
+        {
+            let start = sample.start % nodes.len();
+            nodes.rotate_left(start);
+        }
+        nodes
+    }
+
+    /// Filters nodes until `enough` are feasible, and those after them up to the next
+    /// feasible one: kube-scheduler stops only there.
+    fn filter(&mut self, question: &Question<'_>, nodes: &[NodeId], enough: usize) {
+        let (profile, pod, cluster) = (question.profile, &question.pod, question.cluster);
+        let nominated = |node| question.nominations.iter().find(|at| at.node == node);
         let filters = Filters::new(profile, pod, cluster);
-        let mut copy = (!nominations.is_empty()).then(|| cluster.clone());
-        for node in nodes {
+        let mut copy = (!question.nominations.is_empty()).then(|| cluster.clone());
+        for &node in nodes {
             // With nominated pods a node must pass twice: with them, and without, since
             // they may never come.
             let with_nominated = nominated(node).and_then(|at| {
@@ -159,7 +216,65 @@ impl Evaluation {
             });
             match with_nominated.or_else(|| filters.first_refusal(node)) {
                 Some(refusal) => self.refused.push((node, refusal)),
+                None if self.feasible.len() == enough => break,
                 None => self.feasible.push(node),
+            }
+        }
+        self.looked_at = self.refused.len() + self.feasible.len();
+        self.refused.sort_by_key(|(node, _)| *node);
+        self.feasible.sort_unstable();
+    }
+
+    /// Tries the node to which the pod is nominated. Returns its refusal, if it refuses; if
+    /// a filter or an extender fails there, the node counts like any other.
+    fn try_nominated_node(&mut self, question: &Question<'_>) -> Option<(NodeId, Refusal)> {
+        let node = question.own_nominated_node?;
+        let mut alone = Self::default();
+        alone.filter(question, &[node], 1);
+        alone.take_filter_errors(question.cluster);
+        alone.ask_extenders(question);
+        if !alone.feasible.is_empty() {
+            self.via_nominated_node = Some(node);
+        }
+        alone.refused.pop()
+    }
+
+    /// Asks extenders about the feasible nodes; an error of theirs ends the pod's cycle.
+    fn ask_extenders(&mut self, question: &Question<'_>) {
+        let Some(extenders) = &question.extenders else {
+            return;
+        };
+        if self.feasible.is_empty() {
+            return;
+        }
+        let mut refused: BTreeMap<NodeId, Refusal> = self.refused.drain(..).collect();
+        match extenders.filter(question.cluster, &self.feasible, &mut refused) {
+            Ok(left) => {
+                self.feasible = left;
+                self.refused = refused.into_iter().collect();
+            }
+            Err(error) => {
+                self.feasible.clear();
+                self.error = Some(error);
+            }
+        }
+    }
+
+    /// Adds what extenders say of feasible nodes, if there is a choice.
+    fn add_extender_scores(&mut self, question: &Question<'_>) {
+        let Some(extenders) = &question.extenders else {
+            return;
+        };
+        if self.feasible.len() < 2 || self.error.is_some() {
+            return;
+        }
+        if question.profile.scores().is_empty() {
+            self.totals.fill(0);
+        }
+        self.extender_scores = extenders.prioritize(question.cluster, &self.feasible);
+        for scores in &self.extender_scores {
+            for (total, score) in self.totals.iter_mut().zip(&scores.weighted) {
+                *total = total.wrapping_add(*score);
             }
         }
     }

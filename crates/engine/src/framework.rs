@@ -28,6 +28,14 @@ pub const MAX_NODE_SCORE: i64 = 100;
 pub trait Plugin: Send + Sync {
     /// Name, as in `KubeSchedulerConfiguration`.
     fn name(&self) -> &'static str;
+
+    /// Keys of the annotations that the plugin reads, of pods
+    /// ([`PodClass::annotation`](crate::pod_class::PodClass::annotation)) and of nodes
+    /// ([`Cluster::annotation`]). No others are kept: pods that differ in annotations that
+    /// nobody reads are the same to the scheduler.
+    fn annotations(&self) -> &[&'static str] {
+        &[]
+    }
 }
 
 /// The stages at which one plugin has a say.
@@ -360,7 +368,7 @@ pub struct Refusal {
     pub plugin: &'static str,
     /// What kind of no.
     pub code: Code,
-    /// Reasons, at least one.
+    /// Reasons, at least one; an extender need not give any.
     pub reasons: Vec<Reason>,
 }
 

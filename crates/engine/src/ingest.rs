@@ -34,9 +34,11 @@ pub(crate) fn compile_node(node: &Node, cluster: &mut Cluster) -> NodeObject {
         time_added: None,
         ..taint.clone()
     });
+    let name = symbols.intern(&node.metadata.name);
     NodeObject {
-        name: symbols.intern(&node.metadata.name),
+        name,
         labels,
+        annotations: cluster.compile_annotations(&node.metadata.annotations),
         taints: taints.collect(),
         unschedulable: node.spec.unschedulable,
         declared_features: FeatureSet::declared(&node.status.declared_features),
@@ -72,6 +74,21 @@ pub(crate) fn compile_usage(pod: &Pod, cluster: &mut Cluster) -> PodUsage {
     }
 }
 
+/// Annotations of a pod that plugins of its profile read.
+fn compile_annotations(
+    pod: &Pod,
+    config: &Profile,
+    symbols: &mut Symbols,
+) -> Box<[(Symbol, Symbol)]> {
+    let read = config.annotations.iter().filter_map(|key| {
+        let value = pod.metadata.annotations.get(*key)?;
+        Some((symbols.intern(key), symbols.intern(value)))
+    });
+    let mut annotations: Vec<(Symbol, Symbol)> = read.collect();
+    annotations.sort_unstable();
+    annotations.into()
+}
+
 /// Compiles a pod's class for the profile that places it.
 pub(crate) fn compile_class(
     pod: &Pod,
@@ -101,8 +118,10 @@ pub(crate) fn compile_class(
     let preferred = affinity
         .map(|affinity| affinity.preferred.as_slice())
         .unwrap_or_default();
+    let annotations = compile_annotations(pod, config, &mut cluster.symbols);
     let symbols = &mut cluster.symbols;
     PodClass {
+        annotations,
         profile,
         requests: above_zero(requests),
         fit_score_requests: score_requests(pod, &config.fit_resources, false).into(),

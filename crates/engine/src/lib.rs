@@ -3,8 +3,8 @@
 //! The engine is a synchronous state machine. [`Event`]s go in (nodes and pods that are
 //! new, changed or gone), [`Engine::next`] decides one pod and says what came of it. It
 //! reads no clock, file, socket, random source or environment variable; time and seeds
-//! are arguments, so the same calls always give the same decisions. Decisions are those
-//! of kube-scheduler 1.36.
+//! are arguments, so the same calls always give the same decisions (and, if there are
+//! extenders, the same answers of theirs). Decisions are those of kube-scheduler 1.36.
 //!
 //! ```
 //! use outrank_api::types::{Node, Pod};
@@ -29,13 +29,16 @@
 //!
 //! Where to start reading: [`framework`] says what a plugin is, [`plugins`] has one file
 //! each, [`evaluation`] is a decision by definition (every node, from scratch),
-//! [`verdicts`] the same decision kept up to date, [`engine`] ties them together.
+//! [`verdicts`] the same decision kept up to date, [`engine`] ties them together. Plugins and
+//! extenders of your own come in through [`extensions`].
 
 pub mod cluster;
 pub mod cross;
 pub mod diagnosis;
 pub mod engine;
 pub mod evaluation;
+pub mod extender;
+pub mod extensions;
 pub mod framework;
 pub mod ids;
 mod ingest;
@@ -45,6 +48,7 @@ pub mod pod_class;
 pub mod pod_match;
 pub mod profile;
 mod queue;
+mod sampling;
 pub mod storage;
 mod tie_order;
 mod verdicts;

@@ -6,11 +6,11 @@
 
 use outrank_api::types::Toleration;
 
-use crate::cluster::{HostPort, PodUsage};
+use crate::cluster::{Cluster, HostPort, PodUsage};
 use crate::ids::{ResourceId, Symbol};
 use crate::node_match::{PreferredNodes, RequiredNodes};
 use crate::plugins::node_declared_features::FeatureSet;
-use crate::pod_match::SpreadConstraint;
+use crate::pod_match::{SpreadConstraint, label_value};
 
 /// All that scheduling reads of a pod's spec. Equal specs give equal classes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,10 +42,21 @@ pub struct PodClass {
     pub images: Box<[Symbol]>,
     /// Number of init containers and containers.
     pub container_count: i64,
+    /// Annotations that plugins read, by key.
+    pub annotations: Box<[(Symbol, Symbol)]>,
     /// Topology spread constraints of the pod itself.
     pub spread_constraints: Box<[SpreadConstraint]>,
     /// Whether the pod claims devices (dynamic resource allocation).
     pub has_resource_claims: bool,
     /// Features of the kubelet that the pod needs.
     pub needed_features: FeatureSet,
+}
+
+impl PodClass {
+    /// The value of an annotation of the pod, if a plugin of the profile says that it reads
+    /// it ([`Plugin::annotations`](crate::framework::Plugin::annotations)). O(log annotations).
+    pub fn annotation<'c>(&self, key: &str, cluster: &'c Cluster) -> Option<&'c str> {
+        let value = label_value(&self.annotations, cluster.symbols.find(key)?)?;
+        Some(cluster.symbols.text(value))
+    }
 }

@@ -8,6 +8,7 @@ use outrank_api::types::{NodeAffinity as NodeAffinitySpec, TopologySpreadConstra
 
 use crate::cluster::Cluster;
 use crate::cross::CrossPlan;
+use crate::extensions::OwnPlugin;
 use crate::framework::{
     ClusterFilterPlugin, FilterPlugin, FilterStage, IncomingPod, Refusal, ScorePlugin, ScoreStage,
     Stages,
@@ -38,6 +39,9 @@ pub const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
 pub struct ProfileConfig {
     /// Pods with this `spec.schedulerName` are placed by this profile.
     pub scheduler_name: String,
+    /// The search for feasible nodes ends when so many percent of the nodes, 0 to 100, are
+    /// found; 0 adapts to the size of the cluster. `None` considers every node, as 100 does.
+    pub percentage_of_nodes_to_score: Option<u8>,
     /// Plugins of the PreEnqueue stage.
     pub pre_enqueue: Vec<String>,
     /// Plugins of the Filter stage (and PreFilter), in order.
@@ -88,6 +92,7 @@ impl Default for ProfileConfig {
         ];
         Self {
             scheduler_name: DEFAULT_SCHEDULER_NAME.into(),
+            percentage_of_nodes_to_score: None,
             pre_enqueue: vec![SchedulingGates::NAME.into()],
             filter: filter.map(String::from).into(),
             score: score.map(|(name, weight)| (name.to_owned(), weight)).into(),
@@ -97,6 +102,14 @@ impl Default for ProfileConfig {
             node_resources_fit: NodeResourcesFitArgs::default(),
             balanced_allocation_resources: vec!["cpu".into(), "memory".into()],
         }
+    }
+}
+
+impl ProfileConfig {
+    /// Whether there are nodes that may not be considered.
+    pub fn samples_nodes(&self) -> bool {
+        self.percentage_of_nodes_to_score
+            .is_some_and(|percentage| percentage < 100)
     }
 }
 
@@ -193,8 +206,12 @@ pub struct UtilizationShapePoint {
 pub struct Profile {
     /// Pods with this `spec.schedulerName` are placed by this profile.
     pub scheduler_name: String,
+    /// As configured.
+    pub percentage_of_nodes_to_score: Option<u8>,
     /// Whether SchedulingGates keeps gated pods out of the queue.
     pub holds_gated_pods: bool,
+    /// Keys of the annotations of pods that plugins read, each once.
+    pub annotations: Vec<&'static str>,
     /// Names of the resources that NodeResourcesFit scores, in order.
     pub fit_resources: Vec<String>,
     /// Names of the resources that NodeResourcesBalancedAllocation scores, in order.
@@ -204,21 +221,44 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Builds the plugins of a configured profile.
+    /// Builds the plugins of a configured profile; those that are not built in are found
+    /// among `own`.
     ///
     /// # Errors
     /// Names a plugin that does not exist, has no such stage, or has bad arguments.
-    pub fn new(config: &ProfileConfig, cluster: &mut Cluster) -> Result<Self, String> {
+    pub fn new(
+        config: &ProfileConfig,
+        own: &[OwnPlugin],
+        cluster: &mut Cluster,
+    ) -> Result<Self, String> {
+        let mut build = |name: &str| {
+            let found = own.iter().find(|plugin| plugin.name() == name);
+            match found {
+                Some(plugin) => Ok(plugin.stages().clone()),
+                None => build(name, config, cluster),
+            }
+        };
         let mut filters = Vec::new();
         for name in &config.filter {
-            let filter = build(name, config, cluster)?.filter;
+            let filter = build(name)?.filter;
             filters.push(filter.ok_or_else(|| format!("plugin {name:?} does not filter"))?);
         }
         let mut scores = Vec::new();
         for (name, weight) in &config.score {
-            let score = build(name, config, cluster)?.score;
+            let score = build(name)?.score;
             let score = score.ok_or_else(|| format!("plugin {name:?} does not score"))?;
             scores.push((score, *weight));
+        }
+        let filtering = filters.iter().map(FilterStage::plugin);
+        let scoring = scores.iter().map(|(stage, _)| stage.plugin());
+        let plugins = filtering.chain(scoring);
+        let mut annotations: Vec<&'static str> = plugins
+            .flat_map(|plugin| plugin.annotations().iter().copied())
+            .collect();
+        annotations.sort_unstable();
+        annotations.dedup();
+        for key in &annotations {
+            cluster.keep_annotation(key);
         }
         let strategy = &config.node_resources_fit.scoring_strategy;
         let fit_resources = strategy
@@ -228,10 +268,12 @@ impl Profile {
             .collect();
         Ok(Self {
             scheduler_name: config.scheduler_name.clone(),
+            percentage_of_nodes_to_score: config.percentage_of_nodes_to_score,
             holds_gated_pods: config
                 .pre_enqueue
                 .iter()
                 .any(|name| name == SchedulingGates::NAME),
+            annotations,
             fit_resources,
             balanced_resources: config.balanced_allocation_resources.clone(),
             filters,
@@ -334,6 +376,11 @@ impl Profile {
             (ScoreStage::Cluster(_), _) => unreachable!("a plan names node scores only"),
         }
     }
+}
+
+/// Whether the engine brings a plugin of that name.
+pub(crate) fn is_built_in(name: &str) -> bool {
+    build(name, &ProfileConfig::default(), &mut Cluster::new()).is_ok()
 }
 
 fn build(name: &str, config: &ProfileConfig, cluster: &mut Cluster) -> Result<Stages, String> {

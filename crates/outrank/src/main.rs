@@ -2,6 +2,7 @@
 
 mod bench;
 mod completion;
+mod config;
 mod progress;
 mod rehearse;
 mod table;
@@ -10,6 +11,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use serde::Serialize;
 
 /// A Kubernetes scheduler that can be rehearsed: who lands where, who waits and why.
 #[derive(Parser)]
@@ -22,6 +24,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Rehearse(rehearse::Rehearse),
+    Config(config::Config),
     Bench(bench::Bench),
     Completion(completion::Completion),
 }
@@ -29,6 +32,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Rehearse(arguments) => rehearse::main(&arguments),
+        Command::Config(arguments) => config::main(&arguments),
         Command::Bench(arguments) => bench::main(&arguments),
         Command::Completion(arguments) => completion::main(&arguments),
     };
@@ -71,6 +75,25 @@ fn printable(text: &str) -> String {
         }
     }
     printable
+}
+
+/// Prints something on standard output as JSON, or as YAML.
+fn print_structured(value: &impl Serialize, is_yaml: bool) -> anyhow::Result<()> {
+    if is_yaml {
+        return write_out(&serde_saphyr::to_string(value)?);
+    }
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, value)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Prints text on standard output.
+fn write_out(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(printable(text).as_bytes())?;
+    out.flush()?;
+    Ok(())
 }
 
 /// Leaves with exit code 2: the command line is wrong.

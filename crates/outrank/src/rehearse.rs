@@ -3,9 +3,9 @@
 mod text;
 
 use std::collections::HashSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -13,14 +13,13 @@ use outrank_api::decode::{
     Ignored, KeepRaw, LoadOptions, Loaded, LoadedObject, ObjectKey, load_with,
 };
 use outrank_api::schema;
-use outrank_engine::EngineConfig;
+use outrank_extender::HttpExtender;
 use outrank_rehearse::input::{self, Input};
 use outrank_rehearse::report::Report;
 use outrank_rehearse::trace::{Trace, TraceColumns, TraceOptions, read_trace};
 use outrank_rehearse::{RunOptions, Scenario, replay, run};
-use serde::Serialize;
 
-use crate::{printable, progress, refuse, tell};
+use crate::{config, print_structured, progress, refuse, tell, write_out};
 
 /// Exit code when a condition of `--fail-on` holds.
 const FAILED_ON: u8 = 3;
@@ -34,6 +33,10 @@ const FAILED_ON: u8 = 3;
 /// Workloads (Deployments, Jobs, ...) become pods as their controllers would make them.
 /// Pods that already run, or name their node, count as placed. Ties between nodes are
 /// broken by name, or by --seed.
+///
+/// Extenders of the configuration are really called, over HTTP: to filter and to prioritize,
+/// never to bind or to preempt. A pod whose extender cannot be reached ends as an error,
+/// unless the extender is ignorable.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -85,7 +88,7 @@ pub(crate) struct Rehearse {
     #[arg(long)]
     replay: bool,
 
-    /// A KubeSchedulerConfiguration file.
+    /// A KubeSchedulerConfiguration file; its extenders are called.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -130,19 +133,15 @@ enum FailOn {
 
 pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
     check_arguments(arguments);
-    let mut engine = match &arguments.config {
-        Some(path) => read_config(path)?,
-        None => EngineConfig::default(),
-    };
-    engine.tie_seed = arguments.seed;
+    let (options, config_warnings) = read_options(arguments)?;
     if let [nodes, pods] = arguments.trace.as_slice() {
         let columns = arguments.trace_columns.clone().unwrap_or_default();
-        let options = TraceOptions {
+        let trace_options = TraceOptions {
             columns,
             ..TraceOptions::default()
         };
-        let trace = read_trace(nodes, pods, &options)?;
-        return rehearse_trace(arguments, &engine, trace);
+        let trace = read_trace(nodes, pods, &trace_options)?;
+        return rehearse_trace(arguments, &options, trace, config_warnings);
     }
     let cluster = read_inputs(&arguments.filename)?;
     let changes = read_inputs(&arguments.apply)?;
@@ -185,8 +184,8 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
     for warning in &scenario.warnings {
         tell(&format!("warning: {warning}"));
     }
-    let warnings = cluster.warnings + changes.warnings + scenario.warnings.len();
-    let report = run_scenario(&scenario, engine)?;
+    let warnings = cluster.warnings + changes.warnings + scenario.warnings.len() + config_warnings;
+    let report = run_scenario(&scenario, &options)?;
     finish(arguments, report, warnings)
 }
 
@@ -225,21 +224,49 @@ fn check_arguments(arguments: &Rehearse) {
     }
 }
 
-fn rehearse_trace(arguments: &Rehearse, engine: &EngineConfig, trace: Trace) -> Result<ExitCode> {
+/// How the rehearsal runs, as `--config` and `--seed` say, and how many warnings there were.
+fn read_options(arguments: &Rehearse) -> Result<(RunOptions, usize)> {
+    let mut options = RunOptions::default();
+    let mut warnings = 0;
+    if let Some(path) = &arguments.config {
+        let config = config::read(path)?;
+        options.engine = config.engine;
+        warnings = config.warnings.len();
+        for extender in &config.extenders {
+            let extender = HttpExtender::new(extender).map_err(anyhow::Error::msg)?;
+            options.extensions.extenders.push(Arc::new(extender));
+        }
+    }
+    options.engine.tie_seed = arguments.seed;
+    Ok((options, warnings))
+}
+
+fn rehearse_trace(
+    arguments: &Rehearse,
+    options: &RunOptions,
+    trace: Trace,
+    config_warnings: usize,
+) -> Result<ExitCode> {
     if !arguments.replay {
         let pods = trace.pods.into_iter().map(|task| task.pod).collect();
         let scenario = Scenario::of_new_pods(trace.nodes, pods, &trace.priority_classes);
         let scenario = scenario.map_err(anyhow::Error::msg)?;
-        return finish(arguments, run_scenario(&scenario, engine.clone())?, 0);
+        return finish(
+            arguments,
+            run_scenario(&scenario, options)?,
+            config_warnings,
+        );
     }
     let bar = progress::bar("replaying");
-    let report = replay(&trace, engine, &mut |done, total| {
+    let report = replay(&trace, options, &mut |done, total| {
         progress::advance(&bar, done, total)
     });
     bar.finish_and_clear();
     let report = report.map_err(anyhow::Error::msg)?;
     match arguments.output {
-        Some(Output::Json | Output::Yaml) => print_structured(arguments.output, &report)?,
+        Some(output @ (Output::Json | Output::Yaml)) => {
+            print_structured(&report, output == Output::Yaml)?;
+        }
         _ => write_out(&text::replay(&report))?,
     }
     let failed = arguments.fail_on.contains(&FailOn::Pending) && report.pending > 0;
@@ -250,10 +277,10 @@ fn rehearse_trace(arguments: &Rehearse, engine: &EngineConfig, trace: Trace) -> 
     })
 }
 
-fn run_scenario(scenario: &Scenario, engine: EngineConfig) -> Result<Report> {
+fn run_scenario(scenario: &Scenario, options: &RunOptions) -> Result<Report> {
     let bar = progress::bar("scheduling");
     let mut advance = |done, total| progress::advance(&bar, done, total);
-    let report = run(scenario, &RunOptions { engine }, &mut advance);
+    let report = run(scenario, options, &mut advance);
     bar.finish_and_clear();
     report.map_err(anyhow::Error::msg)
 }
@@ -339,28 +366,6 @@ fn misspelt_kind(ignored: &Ignored) -> Option<String> {
     schema::nearest_kind(api_version, kind).map(|kind| format!("{kind:?}"))
 }
 
-fn read_config(path: &Path) -> Result<EngineConfig> {
-    let name = path.display().to_string();
-    let files = input::read_inputs([path], &mut std::io::stdin().lock())?;
-    let mut documents = Vec::new();
-    for file in &files {
-        documents.extend(
-            outrank_api::document::values(&file.bytes)
-                .map_err(|error| anyhow::anyhow!("{}: {error}", file.name))?,
-        );
-    }
-    let [document] = documents.as_slice() else {
-        bail!("{name}: expected one document, found {}", documents.len());
-    };
-    outrank_config::read(document).map_err(|errors| {
-        let errors: Vec<String> = errors
-            .iter()
-            .map(|error| format!("{name}: {error}"))
-            .collect();
-        anyhow::anyhow!("{}", errors.join("\n"))
-    })
-}
-
 fn finish(arguments: &Rehearse, mut report: Report, mut warnings: usize) -> Result<ExitCode> {
     if let Some(namespace) = &arguments.namespace {
         let has_pods = report.placed.iter().any(|pod| pod.namespace == *namespace)
@@ -381,7 +386,9 @@ fn finish(arguments: &Rehearse, mut report: Report, mut warnings: usize) -> Resu
         keep_namespace(&mut report, namespace);
     }
     match arguments.output {
-        Some(Output::Json | Output::Yaml) => print_structured(arguments.output, &report)?,
+        Some(output @ (Output::Json | Output::Yaml)) => {
+            print_structured(&report, output == Output::Yaml)?;
+        }
         Some(Output::Name) => write_out(&text::names(&report))?,
         Some(Output::Wide) => write_out(&text::wide(&report))?,
         None => write_out(&text::summary(&report))?,
@@ -406,23 +413,6 @@ fn keep_namespace(report: &mut Report, namespace: &str) {
         pods.retain(|pod| is_kept(pod));
         !pods.is_empty()
     });
-}
-
-fn print_structured(output: Option<Output>, report: &impl Serialize) -> Result<()> {
-    if output == Some(Output::Yaml) {
-        return write_out(&serde_saphyr::to_string(report)?);
-    }
-    let mut out = std::io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, report)?;
-    writeln!(out)?;
-    Ok(())
-}
-
-fn write_out(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(printable(text).as_bytes())?;
-    out.flush()?;
-    Ok(())
 }
 
 /// `1 pod`, `2 pods`.

@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use outrank_api::types::Pod;
 use outrank_engine::ids::PodId;
-use outrank_engine::{Engine, EngineConfig, Event, Outcome, TimeNanos};
+use outrank_engine::{Engine, Event, Outcome, TimeNanos};
 use serde::Serialize;
 
+use crate::run::RunOptions;
 use crate::scenario::Scenario;
 use crate::trace::Trace;
 
@@ -81,7 +82,7 @@ pub struct Span {
 /// If the engine refuses its configuration, or admission refuses a pod.
 pub fn replay(
     trace: &Trace,
-    engine: &EngineConfig,
+    options: &RunOptions,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<ReplayReport, String> {
     let pods = trace.pods.iter().map(|pod| pod.pod.clone()).collect();
@@ -89,7 +90,7 @@ pub fn replay(
     if let Some(refused) = scenario.refused.first() {
         return Err(format!("{}: {}", refused.pod, refused.message));
     }
-    let mut replay = Replay::new(trace, scenario, engine)?;
+    let mut replay = Replay::new(trace, scenario, options)?;
     replay.run(progress);
     Ok(replay.report())
 }
@@ -119,8 +120,8 @@ struct Replay {
 }
 
 impl Replay {
-    fn new(trace: &Trace, scenario: Scenario, config: &EngineConfig) -> Result<Self, String> {
-        let mut engine = Engine::new(config)?;
+    fn new(trace: &Trace, scenario: Scenario, options: &RunOptions) -> Result<Self, String> {
+        let mut engine = options.engine()?;
         for node in scenario.nodes {
             engine.handle(Event::NodeChanged(node), 0);
         }

@@ -8,6 +8,7 @@ use outrank_api::taints::tolerates;
 use outrank_api::types::{Node, Pod};
 use outrank_controllers::volumes::PersistentVolumeBinder;
 use outrank_engine::diagnosis::Diagnosis;
+use outrank_engine::extensions::Extensions;
 use outrank_engine::framework::Code;
 use outrank_engine::ids::{NodeId, PodId};
 use outrank_engine::plugins::node_affinity::NodeAffinity;
@@ -26,6 +27,19 @@ use usage::Usage;
 pub struct RunOptions {
     /// How the engine decides.
     pub engine: EngineConfig,
+    /// Plugins and extenders beside those that it brings. Extenders are asked to filter and to
+    /// prioritize, never to bind.
+    pub extensions: Extensions,
+}
+
+impl RunOptions {
+    /// An engine that knows nothing yet.
+    ///
+    /// # Errors
+    /// What the engine refuses in its configuration.
+    pub(crate) fn engine(&self) -> Result<Engine, String> {
+        Engine::with_extensions(&self.engine, self.extensions.clone())
+    }
 }
 
 /// Schedules all pods of a scenario. `progress` is told how many pods of how many are
@@ -39,7 +53,7 @@ pub fn run(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Report, String> {
     let mut run = Run {
-        engine: Engine::new(&options.engine)?,
+        engine: options.engine()?,
         binder: scenario.binder.clone(),
         pods: HashMap::new(),
         report: Report::default(),

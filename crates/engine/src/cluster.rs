@@ -14,9 +14,11 @@ use outrank_api::types::Taint;
 use rustc_hash::FxHashMap;
 
 use crate::ids::{Interner, NodeId, PodId, ResourceId, Symbol, Symbols, TaintSetId};
+use crate::node_tree::{NodeTree, ZoneKey};
+use crate::plugins::legacy::node_conditions::NodeConditions;
 use crate::plugins::node_declared_features::FeatureSet;
 use crate::pod_match::{AffinityTerms, LabelMatch, Labels, PodIdentity, label_value};
-use crate::storage::Storage;
+use crate::storage::{Storage, TOPOLOGY_LABELS};
 
 /// Nodes, their use, and the tables of interned names.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +40,7 @@ pub struct Cluster {
     pod_info: Vec<PodInfo>,
     namespaces: BTreeMap<Symbol, Labels>,
     services: BTreeMap<(Symbol, Symbol), Labels>,
-    owner_selectors: FxHashMap<OwnerKey, LabelMatch>,
+    owner_selectors: BTreeMap<OwnerKey, LabelMatch>,
 
     name: Vec<Symbol>,
     present: Vec<bool>,
@@ -54,7 +56,49 @@ pub struct Cluster {
     non_zero_memory_bytes: Vec<i64>,
     host_ports: Vec<Vec<HostPort>>,
     pods: Vec<Vec<PodId>>,
+    legacy: Vec<LegacyNode>,
+    /// The scheduler's own order of nodes, if there are plugins of the past.
+    tree: Option<NodeTree>,
     log: ChangeLog,
+}
+
+/// What only plugins of the past read of a node.
+#[derive(Clone, Debug, Default)]
+pub struct LegacyNode {
+    /// Conditions that keep pods away.
+    pub conditions: NodeConditions,
+    /// Controllers, by kind and UID, whose pods had better go elsewhere (annotation
+    /// `scheduler.alpha.kubernetes.io/preferAvoidPods`).
+    pub avoided_controllers: Box<[(Symbol, Symbol)]>,
+    /// How many volumes can be attached, by what follows `attachable-volumes-` in the names
+    /// of the node's allocatable.
+    pub attachable_volumes: Box<[(Box<str>, i64)]>,
+    /// On how many nodes each of its images was when the node was last told of, sorted by
+    /// image.
+    image_node_counts: Box<[(Symbol, u32)]>,
+}
+
+impl LegacyNode {
+    /// What is known of a node when its object is compiled.
+    pub(crate) fn new(
+        conditions: NodeConditions,
+        avoided_controllers: Box<[(Symbol, Symbol)]>,
+        attachable_volumes: Box<[(Box<str>, i64)]>,
+    ) -> Self {
+        Self {
+            conditions,
+            avoided_controllers,
+            attachable_volumes,
+            image_node_counts: Box::default(),
+        }
+    }
+
+    /// On how many nodes an image was when this one was last told of; 0 if it is not here.
+    pub fn image_node_count(&self, image: Symbol) -> u32 {
+        let counts = &self.image_node_counts;
+        let found = counts.binary_search_by_key(&image, |(image, _)| *image);
+        found.map_or(0, |place| counts[place].1)
+    }
 }
 
 /// What other pods can see of a pod.
@@ -112,6 +156,8 @@ pub struct NodeObject {
     pub allowed_pods: i64,
     /// What pods may use, by resource.
     pub allocatable: Vec<(ResourceId, i64)>,
+    /// What only plugins of the past read.
+    pub legacy: LegacyNode,
 }
 
 /// What one pod takes of its node.
@@ -223,6 +269,26 @@ impl Cluster {
     /// The node's taints.
     pub fn taints(&self, node: NodeId) -> &[Taint] {
         &self.taint_sets[self.taint_set[node.index()].index()]
+    }
+
+    /// What only plugins of the past read of the node.
+    pub fn legacy_node(&self, node: NodeId) -> &LegacyNode {
+        &self.legacy[node.index()]
+    }
+
+    /// Has what only plugins of the past read kept: [`Cluster::nodes_in_turns`] and counts of
+    /// images. To be called before there are nodes.
+    pub(crate) fn keep_legacy(&mut self) {
+        self.tree.get_or_insert_default();
+    }
+
+    /// All nodes in the scheduler's own order, in which zones take turns; none if nobody
+    /// has it kept. O(nodes).
+    pub fn nodes_in_turns(&self) -> Vec<NodeId> {
+        self.tree
+            .as_ref()
+            .map(NodeTree::in_turns)
+            .unwrap_or_default()
     }
 
     /// Whether the node is cordoned.
@@ -380,6 +446,17 @@ impl Cluster {
         labels
     }
 
+    /// The labels that a service selects which selects the pod: the first such, by name.
+    pub fn first_service(&self, pod: &PodIdentity) -> Option<&Labels> {
+        let start = (pod.namespace, Symbol(0));
+        let own = self
+            .services
+            .range(start..)
+            .take_while(|((ns, _), _)| *ns == pod.namespace);
+        let selects = |labels: &&Labels| LabelMatch::of_labels(labels).matches(&pod.labels);
+        own.map(|(_, labels)| labels).find(selects)
+    }
+
     /// Tells which pods a workload selects; `None` forgets it.
     pub(crate) fn set_owner_selector(&mut self, owner: OwnerKey, selector: Option<LabelMatch>) {
         match selector {
@@ -391,6 +468,17 @@ impl Cluster {
     /// Which pods a workload selects.
     pub fn owner_selector(&self, owner: OwnerKey) -> Option<&LabelMatch> {
         self.owner_selectors.get(&owner)
+    }
+
+    /// What workloads select which select the pod. O(workloads).
+    pub fn selectors_of_owners<'c>(
+        &'c self,
+        pod: &'c PodIdentity,
+    ) -> impl Iterator<Item = &'c LabelMatch> {
+        let owners = self.owner_selectors.iter();
+        let own = owners.filter(|((_, namespace, _), _)| *namespace == pod.namespace);
+        own.map(|(_, selector)| selector)
+            .filter(|selector| !selector.is_empty() && selector.matches(&pod.labels))
     }
 
     /// What changed, for caches.
@@ -417,6 +505,14 @@ impl Cluster {
         for (resource, amount) in object.allocatable {
             self.allocatable[resource.index()][row] = amount;
         }
+        self.legacy[row] = object.legacy;
+        if self.tree.is_some() {
+            let zone = self.zone_key(node);
+            self.tree.iter_mut().for_each(|tree| tree.set(node, zone));
+            let images = self.images[row].iter();
+            let counts = images.filter_map(|image| Some((*image, self.image(*image)?.node_count)));
+            self.legacy[row].image_node_counts = counts.collect();
+        }
         self.log.push(node, Change::Object);
         node
     }
@@ -430,6 +526,7 @@ impl Cluster {
         let row = node.index();
         self.set_images(row, Vec::new());
         self.by_name.remove(&self.name[row]);
+        self.tree.iter_mut().for_each(|tree| tree.remove(node));
         self.present[row] = false;
         self.images_epoch += 1;
         self.free_rows.push(node);
@@ -492,6 +589,16 @@ impl Cluster {
         seen
     }
 
+    /// Region and zone of a node by the labels of the past, or else by today's.
+    fn zone_key(&self, node: NodeId) -> ZoneKey {
+        let [past_zone, past_region, zone, region] = TOPOLOGY_LABELS.map(|key| {
+            let key = self.symbols.find(key)?;
+            let value = self.label(node, key)?;
+            (!self.symbols.text(value).is_empty()).then_some(value)
+        });
+        (past_region.or(region), past_zone.or(zone))
+    }
+
     fn count_terms(&mut self, pod: PodId, by: isize) {
         let info = self.pod_info[pod.index()];
         let count = &mut self.placed_with_terms[info.terms as usize];
@@ -539,6 +646,7 @@ impl Cluster {
         self.non_zero_memory_bytes.push(0);
         self.host_ports.push(Vec::new());
         self.pods.push(Vec::new());
+        self.legacy.push(LegacyNode::default());
         self.log.add_row();
         node
     }

@@ -40,14 +40,17 @@ pub mod framework;
 pub mod ids;
 mod ingest;
 pub mod node_match;
+mod node_tree;
 pub mod plugins;
 pub mod pod_class;
 pub mod pod_match;
 pub mod profile;
 mod queue;
+pub mod release;
 pub mod storage;
 mod tie_order;
 mod verdicts;
 
 pub use engine::{Decision, Engine, EngineConfig, Event, Outcome, PodState};
 pub use queue::{Backoff, TimeNanos};
+pub use release::Release;

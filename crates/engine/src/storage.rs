@@ -9,6 +9,7 @@
 //!
 //! Names are symbols; a claim is a namespace and a name.
 
+mod cloud;
 mod csi_migration;
 mod pod_volumes;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use crate::ids::{Interner, NodeId, PodId, Symbol, Symbols};
 use crate::node_match::{NodeRequirement, NodeTerm, compile_terms};
 use crate::pod_match::{LabelMatch, LabelRequirement, Labels, compile_labels};
 
+pub use cloud::{Cloud, CloudDisk};
 pub use csi_migration::Migrated;
 pub use pod_volumes::{Disk, EphemeralOwner, PodDisk, PodVolume, PodVolumes};
 
@@ -107,6 +109,8 @@ pub struct Volume {
     pub nodes: Option<Box<[NodeTerm]>>,
     /// What it is to its CSI driver.
     pub csi: Option<CsiVolume>,
+    /// The disk of a cloud that it is.
+    pub cloud: Option<CloudDisk>,
     /// What it is where a CSI driver has taken over from the volume plugin built into
     /// Kubernetes.
     pub migrated: Option<Migrated>,
@@ -555,6 +559,7 @@ impl Volume {
                 driver: symbols.intern(&csi.driver),
                 handle: symbols.intern(&csi.volume_handle),
             }),
+            cloud: CloudDisk::of_volume(spec, symbols),
             migrated: Migrated::compile(volume, symbols),
             topologies: topologies(&metadata.labels, symbols),
         }

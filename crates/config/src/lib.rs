@@ -23,6 +23,7 @@
 mod fields;
 mod plugin_args;
 mod plugin_sets;
+pub mod policy;
 
 use std::fmt;
 
@@ -43,7 +44,10 @@ pub struct ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.message)
+        match self.path.as_str() {
+            "" => f.write_str(&self.message),
+            path => write!(f, "{path}: {}", self.message),
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 //! (`apis/config/v1/default_plugins.go`, Kubernetes 1.36). [`Profile`] is the same with
 //! plugins built and resources interned.
 
+use std::collections::BTreeSet;
+
 use outrank_api::types::{NodeAffinity as NodeAffinitySpec, TopologySpreadConstraint};
 
 use crate::cluster::Cluster;
@@ -420,13 +422,11 @@ impl ProfileConfig {
                 .to_vec(),
             Release::V1_20 => [default_resources(), self.legacy.ratio_resources.clone()].concat(),
         };
-        let mut names: Vec<String> = Vec::new();
-        for ResourceSpec { name, .. } in resources {
-            if self.release == Release::V1_36 || !names.contains(&name) {
-                names.push(name);
-            }
-        }
+        let mut seen = BTreeSet::new();
+        let names = resources.into_iter().map(|resource| resource.name);
         names
+            .filter(|name| self.release == Release::V1_36 || seen.insert(name.clone()))
+            .collect()
     }
 }
 

@@ -10,6 +10,8 @@
 //! Sources: `plugins/noderesources/{resource_allocation,least_allocated,most_allocated,
 //! requested_to_capacity_ratio,balanced_allocation}.go`, Kubernetes 1.20.
 
+use std::collections::BTreeMap;
+
 use outrank_api::pod_resources::{
     DEFAULT_CPU_MILLI_REQUEST, DEFAULT_MEMORY_BYTES_REQUEST, is_scalar_resource_name,
 };
@@ -88,22 +90,19 @@ impl NodeResourcesScore {
         scored: &[String],
         cluster: &mut Cluster,
     ) -> Self {
-        let compile = |(index, spec): (usize, &ResourceSpec)| {
-            // Of a resource that is named twice the last weight counts.
-            let mut later = resources[index + 1..].iter();
-            if later.any(|other| other.name == spec.name) {
-                return None;
-            }
+        // Of a resource that is named twice the last weight counts.
+        let weights = resources.iter().map(|spec| (&spec.name, spec.weight));
+        let weights: BTreeMap<&String, i64> = weights.collect();
+        let scored = scored.iter().enumerate().filter_map(|(place, name)| {
             let weighted = WeightedResource {
-                resource: cluster.resource(&spec.name),
-                weight: spec.weight,
+                resource: cluster.resource(name),
+                weight: *weights.get(name)?,
             };
-            let place = scored.iter().position(|name| *name == spec.name)?;
             Some(ScoredResource { weighted, place })
-        };
+        });
         Self {
             kind,
-            resources: resources.iter().enumerate().filter_map(compile).collect(),
+            resources: scored.collect(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod bench;
 mod completion;
+mod config;
 mod progress;
 mod rehearse;
 mod table;
@@ -23,6 +24,7 @@ struct Arguments {
 enum Command {
     Rehearse(rehearse::Rehearse),
     Bench(bench::Bench),
+    Config(config::Config),
     Completion(completion::Completion),
 }
 
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Rehearse(arguments) => rehearse::main(&arguments),
         Command::Bench(arguments) => bench::main(&arguments),
+        Command::Config(arguments) => config::main(&arguments),
         Command::Completion(arguments) => completion::main(&arguments),
     };
     result.unwrap_or_else(|error| {

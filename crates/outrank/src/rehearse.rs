@@ -10,12 +10,14 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use outrank_api::decode::{Ignored, Loaded, Object};
 use outrank_api::schema;
+use outrank_config::policy::{self, PolicyExtender};
 use outrank_engine::EngineConfig;
 use outrank_rehearse::report::Report;
 use outrank_rehearse::trace::{Trace, TraceColumns, TraceOptions, read_trace};
 use outrank_rehearse::{RunOptions, Scenario, input, replay, run};
 use serde::Serialize;
 
+use crate::config::{self, PolicyCompat};
 use crate::{printable, progress, refuse, tell};
 
 /// Exit code when a condition of `--fail-on` holds.
@@ -80,9 +82,14 @@ pub(crate) struct Rehearse {
     #[arg(long)]
     replay: bool,
 
-    /// A KubeSchedulerConfiguration file.
+    /// A KubeSchedulerConfiguration file, or a legacy Policy.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    /// The file of --config is a legacy Policy, read and carried out exactly as this
+    /// release of kube-scheduler does.
+    #[arg(long, value_enum, value_name = "RELEASE", requires = "config")]
+    policy_compat: Option<PolicyCompat>,
 
     /// Shuffle nodes of equal score by this seed instead of taking the smallest name.
     #[arg(long, value_name = "NUMBER")]
@@ -125,9 +132,9 @@ enum FailOn {
 
 pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
     check_arguments(arguments);
-    let mut engine = match &arguments.config {
-        Some(path) => read_config(path)?,
-        None => EngineConfig::default(),
+    let (mut engine, config_warnings) = match &arguments.config {
+        Some(path) => read_config(path, arguments.policy_compat)?,
+        None => (EngineConfig::default(), 0),
     };
     engine.tie_seed = arguments.seed;
     if let [nodes, pods] = arguments.trace.as_slice() {
@@ -137,7 +144,7 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
             ..TraceOptions::default()
         };
         let trace = read_trace(nodes, pods, &options)?;
-        return rehearse_trace(arguments, &engine, trace);
+        return rehearse_trace(arguments, &engine, trace, config_warnings);
     }
     let cluster = read_objects(&arguments.filename)?;
     let changes = read_objects(&arguments.apply)?;
@@ -158,7 +165,7 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
     for warning in &scenario.warnings {
         tell(&format!("warning: {warning}"));
     }
-    let warnings = cluster.warnings + changes.warnings + scenario.warnings.len();
+    let warnings = config_warnings + cluster.warnings + changes.warnings + scenario.warnings.len();
     let report = run_scenario(&scenario, engine)?;
     finish(arguments, report, warnings)
 }
@@ -198,12 +205,21 @@ fn check_arguments(arguments: &Rehearse) {
     }
 }
 
-fn rehearse_trace(arguments: &Rehearse, engine: &EngineConfig, trace: Trace) -> Result<ExitCode> {
+fn rehearse_trace(
+    arguments: &Rehearse,
+    engine: &EngineConfig,
+    trace: Trace,
+    warnings: usize,
+) -> Result<ExitCode> {
     if !arguments.replay {
         let pods = trace.pods.into_iter().map(|task| task.pod).collect();
         let scenario = Scenario::of_new_pods(trace.nodes, pods, &trace.priority_classes);
         let scenario = scenario.map_err(anyhow::Error::msg)?;
-        return finish(arguments, run_scenario(&scenario, engine.clone())?, 0);
+        return finish(
+            arguments,
+            run_scenario(&scenario, engine.clone())?,
+            warnings,
+        );
     }
     let bar = progress::bar("replaying");
     let report = replay(&trace, engine, &mut |done, total| {
@@ -300,26 +316,32 @@ fn misspelt_kind(ignored: &Ignored) -> Option<String> {
     schema::nearest_kind(api_version, kind).map(|kind| format!("{kind:?}"))
 }
 
-fn read_config(path: &Path) -> Result<EngineConfig> {
+/// Reads a configuration or a policy; also says how many warnings were told.
+fn read_config(path: &Path, compat: Option<PolicyCompat>) -> Result<(EngineConfig, usize)> {
     let name = path.display().to_string();
-    let files = input::read_inputs([path], &mut std::io::stdin().lock())?;
-    let mut documents = Vec::new();
-    for file in &files {
-        documents.extend(
-            outrank_api::document::values(&file.bytes)
-                .map_err(|error| anyhow::anyhow!("{}: {error}", file.name))?,
-        );
+    let text = config::read_text(path)?;
+    let documents = outrank_api::document::values(text.as_bytes());
+    let is_policy = |documents: &Vec<_>| documents.iter().any(policy::is_policy);
+    if compat.is_some() || documents.as_ref().is_ok_and(is_policy) {
+        let policy = config::read_policy(&name, &text, compat)?;
+        let called = policy.extenders.iter().position(PolicyExtender::is_called);
+        if let Some(index) = called {
+            bail!("{name}: extenders[{index}]: is not supported yet; remove it");
+        }
+        return Ok((policy.engine, policy.warnings.len()));
     }
+    let documents = documents.map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
     let [document] = documents.as_slice() else {
         bail!("{name}: expected one document, found {}", documents.len());
     };
-    outrank_config::read(document).map_err(|errors| {
+    let config = outrank_config::read(document).map_err(|errors| {
         let errors: Vec<String> = errors
             .iter()
             .map(|error| format!("{name}: {error}"))
             .collect();
         anyhow::anyhow!("{}", errors.join("\n"))
-    })
+    })?;
+    Ok((config, 0))
 }
 
 fn finish(arguments: &Rehearse, mut report: Report, warnings: usize) -> Result<ExitCode> {

@@ -56,10 +56,16 @@ pub struct Cluster {
     non_zero_memory_bytes: Vec<i64>,
     host_ports: Vec<Vec<HostPort>>,
     pods: Vec<Vec<PodId>>,
-    legacy: Vec<LegacyNode>,
-    /// The scheduler's own order of nodes, if there are plugins of the past.
-    tree: Option<NodeTree>,
+    legacy: Option<Legacy>,
     log: ChangeLog,
+}
+
+/// What is kept if there are plugins of the past.
+#[derive(Clone, Debug, Default)]
+struct Legacy {
+    nodes: Vec<LegacyNode>,
+    /// The scheduler's own order of nodes.
+    tree: NodeTree,
 }
 
 /// What only plugins of the past read of a node.
@@ -156,8 +162,8 @@ pub struct NodeObject {
     pub allowed_pods: i64,
     /// What pods may use, by resource.
     pub allocatable: Vec<(ResourceId, i64)>,
-    /// What only plugins of the past read.
-    pub legacy: LegacyNode,
+    /// What only plugins of the past read; `None` if there are none.
+    pub legacy: Option<LegacyNode>,
 }
 
 /// What one pod takes of its node.
@@ -271,24 +277,26 @@ impl Cluster {
         &self.taint_sets[self.taint_set[node.index()].index()]
     }
 
-    /// What only plugins of the past read of the node.
-    pub fn legacy_node(&self, node: NodeId) -> &LegacyNode {
-        &self.legacy[node.index()]
+    /// What only plugins of the past read of the node; `None` if nobody has it kept.
+    pub fn legacy_node(&self, node: NodeId) -> Option<&LegacyNode> {
+        self.legacy.as_ref()?.nodes.get(node.index())
     }
 
-    /// Has what only plugins of the past read kept: [`Cluster::nodes_in_turns`] and counts of
-    /// images. To be called before there are nodes.
+    /// Whether there are plugins of the past.
+    pub(crate) fn keeps_legacy(&self) -> bool {
+        self.legacy.is_some()
+    }
+
+    /// Has what only plugins of the past read kept. To be called before there are nodes.
     pub(crate) fn keep_legacy(&mut self) {
-        self.tree.get_or_insert_default();
+        self.legacy.get_or_insert_default();
     }
 
     /// All nodes in the scheduler's own order, in which zones take turns; none if nobody
     /// has it kept. O(nodes).
     pub fn nodes_in_turns(&self) -> Vec<NodeId> {
-        self.tree
-            .as_ref()
-            .map(NodeTree::in_turns)
-            .unwrap_or_default()
+        let tree = self.legacy.as_ref().map(|legacy| &legacy.tree);
+        tree.map(NodeTree::in_turns).unwrap_or_default()
     }
 
     /// Whether the node is cordoned.
@@ -505,13 +513,8 @@ impl Cluster {
         for (resource, amount) in object.allocatable {
             self.allocatable[resource.index()][row] = amount;
         }
-        self.legacy[row] = object.legacy;
-        if self.tree.is_some() {
-            let zone = self.zone_key(node);
-            self.tree.iter_mut().for_each(|tree| tree.set(node, zone));
-            let images = self.images[row].iter();
-            let counts = images.filter_map(|image| Some((*image, self.image(*image)?.node_count)));
-            self.legacy[row].image_node_counts = counts.collect();
+        if let Some(legacy) = object.legacy {
+            self.set_legacy(node, legacy);
         }
         self.log.push(node, Change::Object);
         node
@@ -526,7 +529,9 @@ impl Cluster {
         let row = node.index();
         self.set_images(row, Vec::new());
         self.by_name.remove(&self.name[row]);
-        self.tree.iter_mut().for_each(|tree| tree.remove(node));
+        if let Some(legacy) = &mut self.legacy {
+            legacy.tree.remove(node);
+        }
         self.present[row] = false;
         self.images_epoch += 1;
         self.free_rows.push(node);
@@ -589,6 +594,19 @@ impl Cluster {
         seen
     }
 
+    fn set_legacy(&mut self, node: NodeId, mut object: LegacyNode) {
+        let images = self.images[node.index()].iter();
+        let counts = images.filter_map(|image| Some((*image, self.image(*image)?.node_count)));
+        object.image_node_counts = counts.collect();
+        let zone = self.zone_key(node);
+        if let Some(legacy) = &mut self.legacy {
+            let rows = self.name.len();
+            legacy.nodes.resize_with(rows, LegacyNode::default);
+            legacy.nodes[node.index()] = object;
+            legacy.tree.set(node, zone);
+        }
+    }
+
     /// Region and zone of a node by the labels of the past, or else by today's.
     fn zone_key(&self, node: NodeId) -> ZoneKey {
         let [past_zone, past_region, zone, region] = TOPOLOGY_LABELS.map(|key| {
@@ -646,7 +664,6 @@ impl Cluster {
         self.non_zero_memory_bytes.push(0);
         self.host_ports.push(Vec::new());
         self.pods.push(Vec::new());
-        self.legacy.push(LegacyNode::default());
         self.log.add_row();
         node
     }

@@ -27,6 +27,8 @@ use crate::storage::PodVolumes;
 
 /// Compiles a node.
 pub(crate) fn compile_node(node: &Node, cluster: &mut Cluster) -> NodeObject {
+    let keeps_legacy = cluster.keeps_legacy();
+    let legacy = keeps_legacy.then(|| compile_legacy_node(node, &mut cluster.symbols));
     let allocatable = &node.status.allocatable;
     let symbols = &mut cluster.symbols;
     let labels = compile_labels(&node.metadata.labels, symbols);
@@ -51,7 +53,7 @@ pub(crate) fn compile_node(node: &Node, cluster: &mut Cluster) -> NodeObject {
             .iter()
             .filter_map(|(name, amount)| resource_amount(name, amount, cluster))
             .collect(),
-        legacy: compile_legacy_node(node, &mut cluster.symbols),
+        legacy,
     }
 }
 

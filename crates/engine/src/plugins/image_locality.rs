@@ -36,7 +36,9 @@ impl ImageLocality {
         };
         let node_count = match self.release {
             Release::V1_36 => state.node_count,
-            Release::V1_20 => cluster.legacy_node(node).image_node_count(image),
+            Release::V1_20 => cluster
+                .legacy_node(node)
+                .map_or(0, |legacy| legacy.image_node_count(image)),
         };
         let spread = f64::from(node_count) / cluster.node_count() as f64;
         (state.size_bytes as f64 * spread) as i64

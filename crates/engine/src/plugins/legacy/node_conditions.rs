@@ -69,7 +69,8 @@ impl NodeConditionPredicate {
     pub const PID_PRESSURE: &'static str = "CheckNodePIDPressure";
 
     fn reasons(self, class: &PodClass, cluster: &Cluster, node: NodeId) -> Vec<Reason> {
-        let conditions = &cluster.legacy_node(node).conditions;
+        let legacy = cluster.legacy_node(node);
+        let conditions = legacy.map_or_else(NodeConditions::default, |node| node.conditions);
         let is_best_effort = || class.legacy.as_ref().is_some_and(|pod| pod.is_best_effort);
         let checks = match self {
             Self::Condition => vec![

@@ -29,9 +29,12 @@ impl ScorePlugin for NodePreferAvoidPods {
 
     fn score_node(&self, class: &PodClass, cluster: &Cluster, node: NodeId) -> i64 {
         let controller = class.legacy.as_ref().and_then(|pod| pod.controller);
-        let avoided = &cluster.legacy_node(node).avoided_controllers;
+        let avoids = |controller| {
+            let node = cluster.legacy_node(node);
+            node.is_some_and(|node| node.avoided_controllers.contains(&controller))
+        };
         match controller {
-            Some(controller) if avoided.contains(&controller) => 0,
+            Some(controller) if avoids(controller) => 0,
             _ => MAX_NODE_SCORE,
         }
     }

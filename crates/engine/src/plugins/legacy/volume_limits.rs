@@ -189,7 +189,8 @@ impl VolumeLimits {
     /// How many volumes of a driver, or of the cloud, the node can have; `None` is without
     /// limit.
     fn limit(&self, driver: Option<Symbol>, cluster: &Cluster, node: NodeId) -> Option<i64> {
-        let told = &cluster.legacy_node(node).attachable_volumes;
+        let legacy = cluster.legacy_node(node);
+        let told = legacy.map_or(&[][..], |node| &node.attachable_volumes);
         let told = |key: &str| {
             told.iter()
                 .find(|(name, _)| **name == *key)

@@ -478,7 +478,8 @@ impl Cluster {
         self.owner_selectors.get(&owner)
     }
 
-    /// What workloads select which select the pod. O(workloads).
+    /// What workloads select which select the pod; none selects a pod without labels.
+    /// O(workloads).
     pub fn selectors_of_owners<'c>(
         &'c self,
         pod: &'c PodIdentity,
@@ -486,6 +487,7 @@ impl Cluster {
         let owners = self.owner_selectors.iter();
         let own = owners.filter(|((_, namespace, _), _)| *namespace == pod.namespace);
         own.map(|(_, selector)| selector)
+            .filter(|_| !pod.labels.is_empty())
             .filter(|selector| !selector.is_empty() && selector.matches(&pod.labels))
     }
 

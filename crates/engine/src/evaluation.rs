@@ -169,23 +169,22 @@ impl Evaluation {
                     filters.again(profile, pod, cluster).first_refusal(node)
                 })
             });
-            if let Some(refusal) = with_nominated {
-                self.refused.push((node, refusal));
-                continue;
-            }
-            let refusals = match profile.checks_all_filters {
-                true => filters.all_refusals(node),
-                false => filters.first_refusal(node).into_iter().collect(),
-            };
-            let Some(merged) = merge(&refusals) else {
-                self.feasible.push(node);
-                continue;
-            };
-            self.refused.push((node, merged));
-            if profile.checks_all_filters {
-                self.refused_by.push((node, refusals));
+            match with_nominated.or_else(|| self.ask(&filters, profile, node)) {
+                Some(refusal) => self.refused.push((node, refusal)),
+                None => self.feasible.push(node),
             }
         }
+    }
+
+    /// Asks the filters about a node: the first that refuses it, or all.
+    fn ask(&mut self, filters: &Filters<'_>, profile: &Profile, node: NodeId) -> Option<Refusal> {
+        if !profile.checks_all_filters {
+            return filters.first_refusal(node);
+        }
+        let refusals = filters.all_refusals(node);
+        let merged = merge(&refusals)?;
+        self.refused_by.push((node, refusals));
+        Some(merged)
     }
 
     /// If a filter failed on some node, the pod's cycle ends: no node may take it.

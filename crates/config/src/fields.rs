@@ -128,6 +128,11 @@ impl<'v> Fields<'v> {
         }
     }
 
+    /// Whether all fields have been read.
+    pub(crate) fn is_read(&self) -> bool {
+        self.unread.is_empty()
+    }
+
     /// Reports the fields that nobody read.
     pub(crate) fn finish(self, errors: &mut Vec<ConfigError>) {
         for name in self.unread.keys() {

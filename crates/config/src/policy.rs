@@ -20,7 +20,7 @@
 mod convert;
 mod decode;
 mod extender;
-mod plugins;
+mod plugin_args;
 mod registry;
 mod validate;
 
@@ -118,7 +118,7 @@ pub fn read(text: &str, reading: Reading) -> Result<Policy, PolicyError> {
     validate::validate(&file)?;
     let mapped = registry::map(&file, reading)?;
     extender::check(&file.extenders)?;
-    plugins::check(&mapped.profile)?;
+    plugin_args::check(&mapped.profile)?;
     let engine = EngineConfig {
         profiles: vec![mapped.profile],
         ..EngineConfig::default()

@@ -395,6 +395,20 @@ fn all_that_is_wrong_with_a_policy_is_told_with_its_place() {
             "priorities[0].weight: expected an integer, found \"1\"",
         ]
     );
+    for (text, problem) in [
+        (
+            r#"{"kind": "Policy", "predicates": []}"#,
+            "apiVersion: must be v1: without it no field counts",
+        ),
+        (
+            r#"{"kind": "Policy", "apiVersion": "v1",
+                "extenders": [{"TLSConfig": {"caData": "a"}}]}"#,
+            "extenders[0].TLSConfig.caData: expected base64, found \"a\"",
+        ),
+    ] {
+        let error = read(text, Reading::Lenient).expect_err(text);
+        assert_eq!(error.to_string(), problem);
+    }
     let error = refused(
         json!({"predicates": [{"name": "NodeName"}]}),
         Reading::Lenient,

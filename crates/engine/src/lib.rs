@@ -4,7 +4,7 @@
 //! new, changed or gone), [`Engine::next`] decides one pod and says what came of it. It
 //! reads no clock, file, socket, random source or environment variable; time and seeds
 //! are arguments, so the same calls always give the same decisions. Decisions are those
-//! of kube-scheduler 1.36.
+//! of kube-scheduler 1.36 or, for legacy policies, 1.20 ([`Release`]).
 //!
 //! ```
 //! use outrank_api::types::{Node, Pod};

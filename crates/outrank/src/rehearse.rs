@@ -26,8 +26,8 @@ const FAILED_ON: u8 = 3;
 /// Say who lands where, who waits and why, before it happens
 ///
 /// Reads a cluster and the workloads on it from manifests, `kubectl get ... -o yaml` dumps
-/// or a trace, and schedules every pod as kube-scheduler 1.36 would. Nothing is changed
-/// anywhere.
+/// or a trace, and schedules every pod as kube-scheduler 1.36 would, or by the plugins of 1.20
+/// if --config is a legacy Policy. Nothing is changed anywhere.
 ///
 /// Workloads (Deployments, Jobs, ...) become pods as their controllers would make them.
 /// Pods that already run, or name their node, count as placed. Ties between nodes are

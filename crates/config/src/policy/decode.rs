@@ -82,6 +82,9 @@ pub(super) fn decode(text: &str, reading: Reading) -> Result<PolicyFile, PolicyE
     let mut file = PolicyFile::default();
     if !matches!(api_version, "" | "__internal") {
         file = policy(&mut fields, reading, &mut errors);
+    } else if reading == Reading::Lenient && !fields.is_read() {
+        let message = "must be v1: without it no field counts";
+        return Err(refuse(vec![problem("apiVersion", message.into())]));
     }
     // Without a version there are no fields, only empty policies.
     fields.finish(&mut errors);
@@ -266,6 +269,25 @@ fn int32(fields: &mut Fields<'_>, name: &str, errors: &mut Vec<ConfigError>) -> 
     })
 }
 
+/// Labels; `null` is an empty one, as Go reads it.
+fn labels(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) -> Vec<String> {
+    let Some((path, list)) = fields.list("labels", errors) else {
+        return Vec::new();
+    };
+    let mut labels = Vec::new();
+    for (index, value) in list.iter().enumerate() {
+        match value {
+            Value::String(label) => labels.push(label.clone()),
+            Value::Null => labels.push(String::new()),
+            _ => {
+                let message = format!("expected a string, found {value}");
+                errors.push(problem(&format!("{path}[{index}]"), message));
+            }
+        }
+    }
+    labels
+}
+
 fn presence(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) -> bool {
     fields.boolean("presence", errors).unwrap_or(false)
 }
@@ -288,10 +310,10 @@ fn predicate(
 fn predicate_argument(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) -> PredicateArgument {
     PredicateArgument {
         service_affinity: field(fields, "serviceAffinity", errors, |fields, errors| {
-            fields.texts("labels", errors)
+            labels(fields, errors)
         }),
         labels_presence: field(fields, "labelsPresence", errors, |fields, errors| {
-            (fields.texts("labels", errors), presence(fields, errors))
+            (labels(fields, errors), presence(fields, errors))
         }),
     }
 }

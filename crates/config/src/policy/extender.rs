@@ -129,9 +129,9 @@ fn tls_config(value: &Value, path: String, errors: &mut Vec<ConfigError>) -> Ext
         cert_file: object.text("certFile"),
         key_file: object.text("keyFile"),
         ca_file: object.text("caFile"),
-        cert_data: object.text("certData"),
-        key_data: object.text("keyData"),
-        ca_data: object.text("caData"),
+        cert_data: object.base64("certData"),
+        key_data: object.base64("keyData"),
+        ca_data: object.base64("caData"),
     }
 }
 
@@ -181,6 +181,12 @@ impl<'v, 'e> LooseObject<'v, 'e> {
         text.unwrap_or_default().to_owned()
     }
 
+    fn base64(&mut self, name: &str) -> String {
+        let text = |value: &'v Value| value.as_str().filter(|text| is_base64(text));
+        let text = self.typed(name, "base64", text);
+        text.unwrap_or_default().to_owned()
+    }
+
     fn integer(&mut self, name: &str) -> i64 {
         self.typed(name, "an integer", Value::as_i64).unwrap_or(0)
     }
@@ -195,6 +201,18 @@ impl<'v, 'e> LooseObject<'v, 'e> {
         let list = self.typed(name, "a list", Value::as_array);
         (path, list.map_or(&[], Vec::as_slice))
     }
+}
+
+/// Whether a text is base64 with padding; ends of lines do not count.
+fn is_base64(text: &str) -> bool {
+    let text: Vec<u8> = text
+        .bytes()
+        .filter(|it| !matches!(it, b'\r' | b'\n'))
+        .collect();
+    let padding = text.iter().rev().take_while(|it| **it == b'=').count();
+    let digits = &text[..text.len() - padding];
+    let is_digit = |it: &u8| it.is_ascii_alphanumeric() || matches!(it, b'+' | b'/');
+    text.len().is_multiple_of(4) && padding <= 2 && digits.iter().all(is_digit)
 }
 
 /// What is wrong with extenders, as [`super::validate`] tells it.

@@ -8,6 +8,6 @@ pub mod node_conditions;
 pub mod node_label;
 pub mod node_prefer_avoid_pods;
 pub mod node_resources;
+pub mod pod_tolerates_node_no_execute_taints;
 pub mod service_affinity;
-pub mod taint_predicates;
 pub mod volume_limits;

@@ -264,3 +264,131 @@ impl NodeFilter for Filter<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::profile::ProfileConfig;
+    use crate::storage::testing::{
+        bound_claim, claim, node, pod, refusals, tell, volume_everywhere, waiting_class,
+    };
+    use crate::{Engine, EngineConfig, Release};
+
+    fn engine(plugin: &str) -> Engine {
+        let profile = ProfileConfig {
+            release: Release::V1_20,
+            filter: vec![plugin.to_owned()],
+            ..ProfileConfig::default()
+        };
+        let config = EngineConfig {
+            profiles: vec![ProfileConfig {
+                score: Vec::new(),
+                ..profile
+            }],
+            ..EngineConfig::default()
+        };
+        Engine::new(&config).expect("a profile")
+    }
+
+    fn disks(source: &str, field: &str, numbers: std::ops::Range<i64>) -> Value {
+        let disk = |number: i64| {
+            json!({"name": format!("d{number}"),
+            source: {field: format!("disk-{number}")}})
+        };
+        numbers.map(disk).collect()
+    }
+
+    /// Whether one disk more than these is refused by a node.
+    fn is_full(plugin: &str, (source, field): (&str, &str), there: i64, node: &Value) -> bool {
+        let mut engine = engine(plugin);
+        tell(&mut engine, node.clone());
+        tell(
+            &mut engine,
+            pod("there", "a", disks(source, field, 0..there)),
+        );
+        // The last of those that are there counts once.
+        tell(
+            &mut engine,
+            pod("p", "", disks(source, field, there - 1..there + 1)),
+        );
+        refusals(&engine, "p").contains_key("a")
+    }
+
+    #[test]
+    fn clouds_have_limits_of_their_own_unless_the_node_tells() {
+        let ebs = ("awsElasticBlockStore", "volumeID");
+        let of_type = |kind: &str| node("a", json!({"beta.kubernetes.io/instance-type": kind}));
+        let mut told = node("a", json!({}));
+        told["status"]["allocatable"]["attachable-volumes-aws-ebs"] = "3".into();
+        for (plugin, disk, node, limit) in [
+            ("EBSLimits", ebs, node("a", json!({})), 39),
+            ("EBSLimits", ebs, of_type("m4.large"), 39),
+            ("EBSLimits", ebs, of_type("m5.large"), 25),
+            ("EBSLimits", ebs, of_type("t3.nano"), 25),
+            ("EBSLimits", ebs, told, 3),
+            (
+                "GCEPDLimits",
+                ("gcePersistentDisk", "pdName"),
+                node("a", json!({})),
+                16,
+            ),
+            (
+                "AzureDiskLimits",
+                ("azureDisk", "diskName"),
+                node("a", json!({})),
+                16,
+            ),
+            (
+                "CinderLimits",
+                ("cinder", "volumeID"),
+                node("a", json!({})),
+                256,
+            ),
+        ] {
+            assert!(
+                !is_full(plugin, disk, limit - 1, &node),
+                "{plugin} below {limit}"
+            );
+            assert!(is_full(plugin, disk, limit, &node), "{plugin} at {limit}");
+        }
+        assert!(!is_full("GCEPDLimits", ebs, 100, &node("a", json!({}))));
+    }
+
+    #[test]
+    fn claims_count_as_their_volumes_or_as_those_of_their_class() {
+        let mut engine = engine("NodeVolumeLimits");
+        let mut told = node("a", json!({}));
+        told["status"]["allocatable"]["attachable-volumes-csi-csi.example.com"] = "1".into();
+        tell(&mut engine, told);
+        tell(&mut engine, volume_everywhere("v"));
+        tell(&mut engine, bound_claim("bound", "v"));
+        tell(&mut engine, waiting_class("fast", "csi.example.com"));
+        tell(&mut engine, waiting_class("slow", "kubernetes.io/aws-ebs"));
+        tell(&mut engine, claim("waiting", "fast"));
+        tell(&mut engine, claim("elsewhere", "slow"));
+        let using = |name: &str, node: &str, claim: &str| {
+            pod(
+                name,
+                node,
+                json!([{"name": "v",
+                "persistentVolumeClaim": {"claimName": claim}}]),
+            )
+        };
+        tell(&mut engine, using("there", "a", "bound"));
+        for (claim, is_refused) in [
+            ("bound", false),
+            ("waiting", true),
+            ("elsewhere", false),
+            // One that does not exist is the business of VolumeBinding.
+            ("missing", false),
+        ] {
+            tell(&mut engine, using("p", "", claim));
+            assert_eq!(
+                refusals(&engine, "p").contains_key("a"),
+                is_refused,
+                "{claim}"
+            );
+        }
+    }
+}

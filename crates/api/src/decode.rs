@@ -10,8 +10,9 @@
 //! );
 //! ```
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -20,7 +21,7 @@ use serde_json::{Map, Value};
 use crate::defaults;
 use crate::diagnostic::{Diagnostic, Finding, Findings, Here, Severity, Suggestion};
 use crate::document::{self, Document, DuplicateKey, Location, Place, Receiver, Request};
-use crate::schema;
+use crate::schema::{self, Rules};
 use crate::types::{
     CSIDriver, CSINode, CSIStorageCapacity, CronJob, DaemonSet, Deployment, Job, LabelSelector,
     Namespace, Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplateSpec,
@@ -47,20 +48,6 @@ macro_rules! objects {
         }
 
         impl ObjectKind {
-    /// Whether storage is made of objects of this kind.
-    pub fn is_storage(self) -> bool {
-        matches!(
-            self,
-            ObjectKind::PersistentVolume
-                | ObjectKind::PersistentVolumeClaim
-                | ObjectKind::StorageClass
-                | ObjectKind::CSINode
-                | ObjectKind::CSIDriver
-                | ObjectKind::CSIStorageCapacity
-                | ObjectKind::VolumeAttachment
-        )
-    }
-
             /// Every kind.
             pub const ALL: &'static [ObjectKind] = &[$(ObjectKind::$kind,)*];
 
@@ -80,11 +67,11 @@ macro_rules! objects {
             }
 
             fn decode(self, value: &Value) -> Result<Object, serde_json::Error> {
-                match self {
-                    $(ObjectKind::$kind => {
-                        $kind::deserialize(value).map(|object| Object::$kind(Box::new(object)))
-                    })*
-                }
+                let mut object = match self {
+                    $(ObjectKind::$kind => Object::$kind(Box::new($kind::deserialize(value)?)),)*
+                };
+                note_unread(&mut object, value);
+                Ok(object)
             }
         }
 
@@ -92,6 +79,25 @@ macro_rules! objects {
             /// The kind.
             pub fn kind(&self) -> ObjectKind {
                 match self { $(Object::$kind(_) => ObjectKind::$kind,)* }
+            }
+
+            /// The object as JSON, with `apiVersion` and `kind`: the fields that the types
+            /// know.
+            pub fn to_value(&self) -> Value {
+                let value = match self { $(Object::$kind(object) => serde_json::to_value(object),)* };
+                // Types with string keys and finite numbers always have a JSON form.
+                let mut value = value.unwrap_or_default();
+                if let Value::Object(fields) = &mut value {
+                    fields.insert("apiVersion".to_owned(), self.kind().api_version().into());
+                    fields.insert("kind".to_owned(), self.kind().name().into());
+                }
+                value
+            }
+
+            /// Kind, namespace and name.
+            pub fn key(&self) -> ObjectKey {
+                let metadata = self.metadata();
+                (self.kind(), metadata.namespace.clone(), metadata.name.clone())
             }
 
             /// The metadata.
@@ -130,6 +136,20 @@ objects! {
 }
 
 impl ObjectKind {
+    /// Whether storage is made of objects of this kind.
+    pub fn is_storage(self) -> bool {
+        matches!(
+            self,
+            ObjectKind::PersistentVolume
+                | ObjectKind::PersistentVolumeClaim
+                | ObjectKind::StorageClass
+                | ObjectKind::CSINode
+                | ObjectKind::CSIDriver
+                | ObjectKind::CSIStorageCapacity
+                | ObjectKind::VolumeAttachment
+        )
+    }
+
     /// Whether objects of the kind live in a namespace.
     pub fn is_namespaced(self) -> bool {
         !matches!(
@@ -165,6 +185,11 @@ fn gone_since(api_version: &str, kind: &str) -> Option<&'static str> {
         ("apps/v1beta2", "Deployment" | "DaemonSet" | "ReplicaSet" | "StatefulSet") => "1.16",
         ("batch/v2alpha1", "CronJob") => "1.21",
         ("batch/v1beta1", "CronJob") => "1.25",
+        (
+            "storage.k8s.io/v1beta1",
+            "StorageClass" | "CSINode" | "CSIDriver" | "VolumeAttachment",
+        ) => "1.22",
+        ("storage.k8s.io/v1beta1", "CSIStorageCapacity") => "1.27",
         ("scheduling.k8s.io/v1alpha1" | "scheduling.k8s.io/v1beta1", "PriorityClass") => "1.22",
         _ => return None,
     })
@@ -226,11 +251,143 @@ pub struct Ignored {
     pub origin: Origin,
 }
 
+/// Kind, namespace and name of an object.
+pub type ObjectKey = (ObjectKind, String, String);
+
 /// Choices in reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LoadOptions {
-    /// Whether to keep each object as it was written, too; costs several times the memory.
-    pub keep_raw: bool,
+pub struct LoadOptions<'k> {
+    /// Which objects to keep as they were written, too; costs several times their memory.
+    pub keep_raw: KeepRaw<'k>,
+    /// Objects that may lack fields which they must have, being there already and only to be
+    /// changed. They are not validated, beyond single fields.
+    pub partial: Option<&'k HashSet<ObjectKey>>,
+}
+
+/// Which objects to keep as they were written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeepRaw<'k> {
+    /// None.
+    #[default]
+    None,
+    /// All.
+    All,
+    /// These.
+    Of(&'k HashSet<ObjectKey>),
+}
+
+impl KeepRaw<'_> {
+    fn wants(self, kind: ObjectKind, value: &Value) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::Of(keys) => keys.contains(&key_of(kind, value)),
+        }
+    }
+}
+
+/// Kind, namespace and name of an object that is not typed yet.
+fn key_of(kind: ObjectKind, value: &Value) -> ObjectKey {
+    let text = |path: &str| {
+        value
+            .pointer(path)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let namespace = match (kind.is_namespaced(), text("/metadata/namespace")) {
+        (false, _) => "",
+        (true, "") => defaults::NAMESPACE,
+        (true, namespace) => namespace,
+    };
+    (
+        kind,
+        namespace.to_owned(),
+        text("/metadata/name").to_owned(),
+    )
+}
+
+/// Notes what the template of a workload says beside the fields that are typed.
+fn note_unread(object: &mut Object, value: &Value) {
+    let (template, pointer) = match object {
+        Object::Deployment(it) => (&mut it.spec.template, "/spec/template"),
+        Object::ReplicaSet(it) => (&mut it.spec.template, "/spec/template"),
+        Object::ReplicationController(it) => (&mut it.spec.template, "/spec/template"),
+        Object::StatefulSet(it) => (&mut it.spec.template, "/spec/template"),
+        Object::DaemonSet(it) => (&mut it.spec.template, "/spec/template"),
+        Object::Job(it) => (&mut it.spec.template, "/spec/template"),
+        Object::CronJob(it) => (
+            &mut it.spec.job_template.spec.template,
+            "/spec/jobTemplate/spec/template",
+        ),
+        _ => return,
+    };
+    if let Some(value) = value.pointer(pointer) {
+        template.unread = unread::<PodTemplateSpec>(value, &[]);
+    }
+}
+
+/// Stands for what a value says beside the fields that its type has: equal, in one process,
+/// where that is; 0 if there is nothing. Fields at the `except`ed JSON pointers do not count.
+pub(crate) fn unread<'v, T: Deserialize<'v>>(value: &'v Value, except: &[&str]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let mut is_empty = true;
+    let mut note = |path: serde_ignored::Path<'_>| {
+        // Names of fields have neither dots nor slashes; `?` stands for what may be `null`.
+        let path = path.to_string();
+        let names = path.split('.').filter(|name| *name != "?");
+        let pointer: String = names.map(|name| format!("/{name}")).collect();
+        let name = pointer.rsplit('/').next().unwrap_or_default();
+        let unread = value.pointer(&pointer).cloned();
+        if let Some(unread) = unread.and_then(|it| without_nothing(name, it))
+            && !except.contains(&pointer.as_str())
+        {
+            is_empty = false;
+            (pointer, unread.to_string()).hash(&mut hasher);
+        }
+    };
+    let _: Result<T, _> = serde_ignored::deserialize(value, &mut note);
+    if is_empty { 0 } else { hasher.finish() }
+}
+
+/// Fields of which the API server does not store `false` or 0.
+const ABSENT_IF_ZERO: [&str; 8] = [
+    "hostIPC",
+    "hostPID",
+    "initialDelaySeconds",
+    "optional",
+    "readOnly",
+    "stdin",
+    "stdinOnce",
+    "tty",
+];
+
+/// The value of a field without what says no more than its absence; `None` if nothing is left.
+fn without_nothing(name: &str, value: Value) -> Option<Value> {
+    match value {
+        Value::Null => None,
+        Value::Bool(false) if ABSENT_IF_ZERO.contains(&name) => None,
+        Value::Number(number) if number.as_i64() == Some(0) && ABSENT_IF_ZERO.contains(&name) => {
+            None
+        }
+        Value::String(text) => (!text.is_empty()).then_some(Value::String(text)),
+        Value::Array(elements) => {
+            let elements = elements.into_iter().map(|element| {
+                let kept = without_nothing("", element);
+                kept.unwrap_or(Value::Null)
+            });
+            let elements: Vec<Value> = elements.collect();
+            (!elements.is_empty()).then_some(Value::Array(elements))
+        }
+        Value::Object(fields) => {
+            let fields = fields.into_iter().filter_map(|(name, value)| {
+                let kept = without_nothing(&name, value)?;
+                Some((name, kept))
+            });
+            let fields: Map<String, Value> = fields.collect();
+            (!fields.is_empty()).then_some(Value::Object(fields))
+        }
+        other => Some(other),
+    }
 }
 
 /// Reads inputs, each a name for messages and bytes, into objects.
@@ -240,7 +397,7 @@ pub fn load<'a>(inputs: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Loaded
 
 /// Reads inputs as [`load`] does, with options.
 pub fn load_with<'a>(
-    options: LoadOptions,
+    options: LoadOptions<'_>,
     inputs: impl IntoIterator<Item = (&'a str, &'a [u8])>,
 ) -> Loaded {
     let mut loaded = Loaded::default();
@@ -250,6 +407,55 @@ pub fn load_with<'a>(
     loaded
 }
 
+/// Types an object that already is JSON, defaulted and checked as [`load`] does it.
+///
+/// # Errors
+///
+/// A kind that is not one of [`ObjectKind`], or what is wrong with the object: all of it.
+pub fn decode_whole(mut value: Value) -> Result<Object, Vec<Finding>> {
+    let kind = known_kind(&value)?;
+    let mut findings = Findings::default();
+    let (api_version, name) = (kind.api_version(), kind.name());
+    schema::check(Rules::All, api_version, name, &mut value, &mut findings);
+    let object = kind.decode(&value).map(|mut object| {
+        defaults::default_object(&mut object);
+        validation::validate(&object, &mut findings);
+        object
+    });
+    errors_or(object, findings)
+}
+
+/// An object that is from nowhere in particular.
+impl From<Object> for LoadedObject {
+    fn from(object: Object) -> Self {
+        Self {
+            object,
+            raw: Value::Null,
+            origin: Origin::default(),
+        }
+    }
+}
+
+impl LoadedObject {
+    /// What is wrong with an object that was read as a part ([`LoadOptions::partial`]) and is
+    /// to stand for itself.
+    pub fn findings(&self) -> Vec<Finding> {
+        let kind = self.object.kind();
+        let mut findings = Findings::default();
+        let mut value = match &self.raw {
+            Value::Null => self.object.to_value(),
+            raw => raw.clone(),
+        };
+        let (api_version, name) = (kind.api_version(), kind.name());
+        schema::check(Rules::All, api_version, name, &mut value, &mut findings);
+        validation::validate(&self.object, &mut findings);
+        findings
+            .0
+            .retain(|finding| finding.severity == Severity::Error);
+        findings.0
+    }
+}
+
 /// Types an object that already is JSON. Nothing is defaulted or validated, unknown fields
 /// pass, `null` means absent.
 ///
@@ -257,23 +463,35 @@ pub fn load_with<'a>(
 ///
 /// A kind that is not one of [`ObjectKind`], or fields of the wrong type: all of them.
 pub fn decode_value(mut value: Value) -> Result<Object, Vec<Finding>> {
-    let mut findings = Findings::default();
-    let (api_version, kind) = identity(&value);
-    let Some(found) = ObjectKind::find(api_version, kind) else {
-        findings.error(
-            &Here::OBJECT,
-            format!("unknown kind {kind:?} of {api_version:?}"),
-        );
-        return Err(findings.0);
-    };
+    let found = known_kind(&value)?;
     if let Ok(object) = found.decode(&value) {
         return Ok(object);
     }
-    schema::check_types(found.api_version(), found.name(), &mut value, &mut findings);
+    let mut findings = Findings::default();
+    let (api_version, name) = (found.api_version(), found.name());
+    schema::check(Rules::None, api_version, name, &mut value, &mut findings);
+    errors_or(found.decode(&value), findings)
+}
+
+fn known_kind(value: &Value) -> Result<ObjectKind, Vec<Finding>> {
+    let (api_version, kind) = identity(value);
+    ObjectKind::find(api_version, kind).ok_or_else(|| {
+        let mut findings = Findings::default();
+        let message = format!("unknown kind {kind:?} of {api_version:?}");
+        findings.error(&Here::OBJECT, message);
+        findings.0
+    })
+}
+
+/// The object, if nothing is wrong with it.
+fn errors_or(
+    object: Result<Object, serde_json::Error>,
+    mut findings: Findings,
+) -> Result<Object, Vec<Finding>> {
     findings
         .0
         .retain(|finding| finding.severity == Severity::Error);
-    match found.decode(&value) {
+    match object {
         Ok(object) if findings.0.is_empty() => Ok(object),
         Ok(_) => Err(findings.0),
         Err(error) => {
@@ -290,7 +508,7 @@ fn identity(value: &Value) -> (&str, &str) {
     (text("apiVersion"), text("kind"))
 }
 
-fn load_one(options: LoadOptions, name: &str, bytes: &[u8], loaded: &mut Loaded) {
+fn load_one(options: LoadOptions<'_>, name: &str, bytes: &[u8], loaded: &mut Loaded) {
     let mut file = File {
         options,
         name: Arc::from(name),
@@ -318,7 +536,7 @@ fn load_one(options: LoadOptions, name: &str, bytes: &[u8], loaded: &mut Loaded)
 
 /// One input while it is read.
 struct File<'l> {
-    options: LoadOptions,
+    options: LoadOptions<'l>,
     name: Arc<str>,
     loaded: &'l mut Loaded,
     /// Index into `loaded.ignored` by API version and kind.
@@ -358,21 +576,29 @@ impl File<'_> {
     }
 
     fn take_object(&mut self, kind: ObjectKind, mut value: Value, location: Location) {
-        let raw = if self.options.keep_raw {
-            value.clone()
-        } else {
-            Value::Null
+        let raw = match self.options.keep_raw.wants(kind, &value) {
+            true => value.clone(),
+            false => Value::Null,
         };
         let mut findings = Findings::default();
         let old_version = note_old_version(&value, kind, &mut findings);
-        schema::check(kind.api_version(), kind.name(), &mut value, &mut findings);
+        let partial = self.options.partial;
+        let is_part = partial.is_some_and(|keys| keys.contains(&key_of(kind, &value)));
+        let rules = match is_part {
+            true => Rules::OfValues,
+            false => Rules::All,
+        };
+        let (api_version, name) = (kind.api_version(), kind.name());
+        schema::check(rules, api_version, name, &mut value, &mut findings);
         match kind.decode(&value) {
             Ok(mut object) => {
                 if old_version {
                     select_by_template_labels(&mut object);
                 }
                 defaults::default_object(&mut object);
-                validation::validate(&object, &mut findings);
+                if !is_part {
+                    validation::validate(&object, &mut findings);
+                }
                 let origin = Origin {
                     file: self.name.clone(),
                     line: location.line,

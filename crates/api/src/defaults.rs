@@ -10,9 +10,9 @@ use std::sync::Arc;
 use crate::decode::Object;
 use crate::types::{
     Container, CronJob, DaemonSet, Deployment, Job, JobSpec, Namespace, Node, ObjectMeta,
-    PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, PodTemplateSpec, PriorityClass,
-    ReplicaSet, ReplicationController, ResourceList, ResourceRequirements, StatefulSet,
-    StorageClass, Toleration,
+    PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod, PodSpec,
+    PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController, ResourceList,
+    ResourceRequirements, StatefulSet, StorageClass, Toleration,
 };
 
 /// The namespace of objects that name none.
@@ -83,6 +83,10 @@ pub fn default_pod_spec(spec: &mut PodSpec) {
         set_if_empty(&mut port.protocol, "TCP");
     }
     for volume in &mut spec.volumes {
+        let ephemeral = volume.ephemeral.as_mut();
+        if let Some(claim) = ephemeral.and_then(|it| it.volume_claim_template.as_mut()) {
+            default_claim_spec(&mut claim.spec);
+        }
         if let Some(rbd) = &mut volume.rbd {
             set_if_empty(&mut rbd.pool, "rbd");
         }
@@ -284,6 +288,9 @@ pub fn default_stateful_set(set: &mut StatefulSet) {
     default_namespaced(&mut set.metadata);
     set.spec.replicas.get_or_insert(1);
     set_if_empty(&mut set.spec.pod_management_policy, "OrderedReady");
+    for claim in &mut set.spec.volume_claim_templates {
+        default_claim_spec(&mut claim.spec);
+    }
     default_template(&mut set.spec.template);
 }
 
@@ -335,9 +342,13 @@ pub fn default_persistent_volume(volume: &mut PersistentVolume) {
 /// to say.
 pub fn default_persistent_volume_claim(claim: &mut PersistentVolumeClaim) {
     default_namespaced(&mut claim.metadata);
-    round_up_to_milli(&mut claim.spec.resources.requests);
     set_if_empty(&mut claim.status.phase, "Pending");
-    let mode = &mut claim.spec.volume_mode;
+    default_claim_spec(&mut claim.spec);
+}
+
+fn default_claim_spec(claim: &mut PersistentVolumeClaimSpec) {
+    round_up_to_milli(&mut claim.resources.requests);
+    let mode = &mut claim.volume_mode;
     mode.get_or_insert_with(|| "Filesystem".into());
 }
 

@@ -13,6 +13,8 @@
 //! * [`types`]: the typed objects;
 //! * [`document`], [`schema`], [`decode`]: from bytes to typed objects;
 //! * [`defaults`], [`validation`]: what the API server fills in, and what it demands;
+//! * [`apply`], [`update`]: what `kubectl apply` makes of an object, and what cannot be
+//!   changed;
 //! * [`diagnostic`]: mistakes, with their places.
 //!
 //! ```
@@ -23,6 +25,7 @@
 //! assert_eq!(memory.value(), 1_610_612_736);
 //! ```
 
+pub mod apply;
 pub mod decode;
 pub mod defaults;
 pub mod diagnostic;
@@ -38,4 +41,5 @@ pub mod quantity;
 pub mod schema;
 pub mod taints;
 pub mod types;
+pub mod update;
 pub mod validation;

@@ -18,7 +18,7 @@ const RULES: &str = include_str!("schema/rules.txt");
 
 /// The type of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum FieldType {
+pub(crate) enum FieldType {
     Any,
     Bool,
     Bytes,
@@ -35,11 +35,16 @@ enum FieldType {
 }
 
 #[derive(Debug)]
-struct Field {
-    field_type: FieldType,
+pub(crate) struct Field {
+    pub(crate) field_type: FieldType,
     required: bool,
     allowed: Vec<&'static str>,
     range: Option<(i64, i64)>,
+    /// The field by which elements of a list are told apart when lists are merged; without
+    /// one a list is replaced.
+    pub(crate) merge_key: Option<&'static str>,
+    /// Whether merging leaves the keys that the new value has, and no others.
+    pub(crate) retains_keys: bool,
 }
 
 impl Field {
@@ -49,6 +54,8 @@ impl Field {
             required: false,
             allowed: Vec::new(),
             range: None,
+            merge_key: None,
+            retains_keys: false,
         }
     }
 }
@@ -59,6 +66,8 @@ type Fields = HashMap<&'static str, Field>;
 struct Schema {
     types: HashMap<&'static str, Fields>,
     kinds: HashMap<(&'static str, &'static str), &'static str>,
+    /// By type, the fields of which there is one at most.
+    single: HashMap<&'static str, Vec<&'static str>>,
 }
 
 /// Whether Kubernetes 1.36 has this kind, as far as the table goes.
@@ -97,26 +106,23 @@ pub fn nearest_kind(api_version: &str, kind: &str) -> Option<&'static str> {
     nearest(kind, kinds.iter().copied()).filter(|near| *near != kind)
 }
 
+/// Which rules beyond types an object is checked by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rules {
+    /// None.
+    None,
+    /// What values fields may have.
+    OfValues,
+    /// Also which fields must be there.
+    All,
+}
+
 /// Checks an object of a kind against the tables, and tidies it for typed decoding:
 /// fields that are unknown, of the wrong type or `null` are taken out.
 ///
 /// Knows nothing about kinds that are not in the table; [`is_known`] tells.
-pub(crate) fn check(api_version: &str, kind: &str, object: &mut Value, findings: &mut Findings) {
-    check_with(true, api_version, kind, object, findings);
-}
-
-/// Checks and tidies like [`check`], but looks at types alone.
-pub(crate) fn check_types(
-    api_version: &str,
-    kind: &str,
-    object: &mut Value,
-    findings: &mut Findings,
-) {
-    check_with(false, api_version, kind, object, findings);
-}
-
-fn check_with(
-    with_rules: bool,
+pub(crate) fn check(
+    rules: Rules,
     api_version: &str,
     kind: &str,
     object: &mut Value,
@@ -124,9 +130,19 @@ fn check_with(
 ) {
     let schema = schema();
     if let Some(type_name) = schema.kinds.get(&(api_version, kind)) {
-        let check = Check { schema, with_rules };
+        let check = Check { schema, rules };
         check.check_object(type_name, object, &Here::OBJECT, findings);
     }
+}
+
+/// The type of the objects of a kind; `None` if the kind is not in the table.
+pub(crate) fn type_of(api_version: &str, kind: &str) -> Option<&'static str> {
+    schema().kinds.get(&(api_version, kind)).copied()
+}
+
+/// What the tables say of a field.
+pub(crate) fn field(type_name: &str, name: &str) -> Option<&'static Field> {
+    schema().types.get(type_name)?.get(name)
 }
 
 fn schema() -> &'static Schema {
@@ -179,6 +195,19 @@ impl Schema {
                         field.allowed = allowed.to_vec();
                     }
                 }
+                ["single", type_name, fields @ ..] => {
+                    self.single.insert(*type_name, fields.to_vec());
+                }
+                ["merge", field, key] => {
+                    if let Some(field) = self.rule_target(field) {
+                        field.merge_key = Some(key);
+                    }
+                }
+                ["retain", field] => {
+                    if let Some(field) = self.rule_target(field) {
+                        field.retains_keys = true;
+                    }
+                }
                 ["range", field, min, max] => {
                     if let (Some(field), Ok(min), Ok(max)) =
                         (self.rule_target(field), min.parse(), max.parse())
@@ -204,8 +233,8 @@ impl Schema {
 /// A check of one object.
 struct Check {
     schema: &'static Schema,
-    /// Whether rules.txt counts, too, or types alone.
-    with_rules: bool,
+    /// What of rules.txt counts, too.
+    rules: Rules,
 }
 
 impl Check {
@@ -233,14 +262,19 @@ impl Check {
                 return false;
             };
             let ok = self.check_type(&field.field_type, value, &here, findings)
-                && (!self.with_rules || check_rules(field, value, &here, findings));
+                && (self.rules == Rules::None || check_rules(field, value, &here, findings));
             if !ok {
                 refused.push(name.clone());
             }
             ok
         });
-        if self.with_rules {
+        if self.rules == Rules::All {
             report_missing(fields, map, &refused, here, findings);
+        }
+        if self.rules != Rules::None
+            && let Some(fields) = self.schema.single.get(type_name)
+        {
+            report_several(fields, map, here, findings);
         }
         true
     }
@@ -334,6 +368,14 @@ impl FieldType {
             "string" => FieldType::String,
             "time" => FieldType::Time,
             type_name => FieldType::Object(type_name.to_owned()),
+        }
+    }
+
+    /// The name of the type, if it has fields.
+    pub(crate) fn object(&self) -> Option<&str> {
+        match self {
+            FieldType::Object(type_name) => Some(type_name),
+            _ => None,
         }
     }
 
@@ -494,6 +536,13 @@ fn check_time(value: &Value, here: &Here<'_>, findings: &mut Findings) -> bool {
 
 /// Whether the value, which has the right type, may stand in this field.
 fn check_rules(field: &Field, value: &Value, here: &Here<'_>, findings: &mut Findings) -> bool {
+    if let (Value::Array(elements), false) = (value, field.allowed.is_empty()) {
+        let mut ok = true;
+        for (index, element) in elements.iter().enumerate() {
+            ok &= check_rules(field, element, &here.index(index), findings);
+        }
+        return ok;
+    }
     if let (Value::String(text), allowed @ [_, ..]) = (value, field.allowed.as_slice())
         && !text.is_empty()
         && !allowed.contains(&text.as_str())
@@ -523,10 +572,27 @@ fn unknown_field(name: &str, fields: &Fields, here: &Here<'_>, findings: &mut Fi
     findings.add(Severity::Warning, here, message, did_you_mean(near));
 }
 
-fn did_you_mean(near: Option<&str>) -> Suggestion {
+pub(crate) fn did_you_mean(near: Option<&str>) -> Suggestion {
     near.map_or(Suggestion::None, |near| {
         Suggestion::Text(format!("did you mean {near:?}?"))
     })
+}
+
+fn report_several(
+    fields: &[&'static str],
+    map: &Map<String, Value>,
+    here: &Here<'_>,
+    findings: &mut Findings,
+) {
+    let given: Vec<&str> = fields
+        .iter()
+        .copied()
+        .filter(|name| map.contains_key(*name))
+        .collect();
+    if let [first, _, ..] = given.as_slice() {
+        let message = format!("only one may be given, found {}", given.join(", "));
+        findings.error(&here.field(first), message);
+    }
 }
 
 fn report_missing(
@@ -556,7 +622,10 @@ fn report_missing(
 
 /// The name that was likely meant: the same but for case, else the nearest by edit
 /// distance if it is near enough to be a slip.
-fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(
+    name: &str,
+    candidates: impl Iterator<Item = &'a str> + Clone,
+) -> Option<&'a str> {
     if let Some(same) = candidates
         .clone()
         .find(|other| other.eq_ignore_ascii_case(name))
@@ -640,11 +709,11 @@ mod tests {
         {
             let words: Vec<&str> = line.split_whitespace().collect();
             let targets: Vec<String> = match words.as_slice() {
-                ["required", type_name, fields @ ..] => fields
+                ["required" | "single", type_name, fields @ ..] => fields
                     .iter()
                     .map(|field| format!("{type_name}.{field}"))
                     .collect(),
-                ["enum" | "range", field, ..] => vec![(*field).to_owned()],
+                ["enum" | "range" | "merge" | "retain", field, ..] => vec![(*field).to_owned()],
                 other => panic!("not a rule: {other:?}"),
             };
             for target in targets {

@@ -15,12 +15,13 @@ use crate::names::{
     dns1123_label_errors, dns1123_subdomain_errors, label_key_errors, label_value_errors,
 };
 use crate::quantity::{Format, Quantity};
+use crate::schema::{did_you_mean, nearest};
 use crate::types::{
     Affinity, Container, ContainerPort, LabelSelector, LabelSelectorRequirement, Node,
     NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta, PersistentVolumeClaimSpec,
     PersistentVolumeSpec, Pod, PodAffinity, PodAffinityTerm, PodSpec, PodTemplateSpec,
-    PriorityClass, ResourceList, ResourceRequirements, StorageClass, StringMap, Taint, Toleration,
-    TopologySpreadConstraint,
+    PriorityClass, ResourceList, ResourceRequirements, StatefulSetSpec, StringMap, Taint,
+    Toleration, TopologySpreadConstraint, VolumeClaimTemplate,
 };
 
 /// What is wrong with an object that has its defaults.
@@ -47,54 +48,44 @@ pub(crate) fn validate(object: &Object, findings: &mut Findings) {
         | Object::Service(_)
         | Object::CSINode(_)
         | Object::CSIDriver(_)
+        | Object::StorageClass(_)
         | Object::VolumeAttachment(_) => {}
         Object::PersistentVolume(volume) => check_volume(&volume.spec, &spec, findings),
         Object::PersistentVolumeClaim(claim) => check_claim(&claim.spec, &spec, findings),
-        Object::StorageClass(class) => check_storage_class(class, &here, findings),
         Object::CSIStorageCapacity(capacity) => {
             if let Some(selector) = &capacity.node_topology {
                 check_selector(selector, &here.field("nodeTopology"), findings);
             }
+            let sizes = [
+                ("capacity", &capacity.capacity),
+                ("maximumVolumeSize", &capacity.maximum_volume_size),
+            ];
+            for (field, size) in sizes {
+                if size.as_ref().is_some_and(|it| *it < Quantity::default()) {
+                    findings.error(&here.field(field), "must not be negative");
+                }
+            }
         }
         Object::PriorityClass(class) => check_priority_class(class, &here, findings),
         Object::Deployment(object) => {
-            check_workload(
-                object.spec.selector.as_ref(),
-                &object.spec.template,
-                &spec,
-                findings,
-            );
+            let (selector, template) = (&object.spec.selector, &object.spec.template);
+            check_workload(selector.as_ref(), template, &[], &spec, findings);
         }
         Object::ReplicaSet(object) => {
-            check_workload(
-                object.spec.selector.as_ref(),
-                &object.spec.template,
-                &spec,
-                findings,
-            );
+            let (selector, template) = (&object.spec.selector, &object.spec.template);
+            check_workload(selector.as_ref(), template, &[], &spec, findings);
         }
-        Object::StatefulSet(object) => {
-            check_workload(
-                object.spec.selector.as_ref(),
-                &object.spec.template,
-                &spec,
-                findings,
-            );
-        }
+        Object::StatefulSet(object) => check_stateful_set(&object.spec, &spec, findings),
         Object::DaemonSet(object) => {
-            check_workload(
-                object.spec.selector.as_ref(),
-                &object.spec.template,
-                &spec,
-                findings,
-            );
+            let (selector, template) = (&object.spec.selector, &object.spec.template);
+            check_workload(selector.as_ref(), template, &[], &spec, findings);
         }
         Object::ReplicationController(object) => {
             let selector = LabelSelector {
                 match_labels: object.spec.selector.clone(),
                 match_expressions: Vec::new(),
             };
-            check_workload(Some(&selector), &object.spec.template, &spec, findings);
+            check_workload(Some(&selector), &object.spec.template, &[], &spec, findings);
         }
         Object::Job(job) => check_job_template(&job.spec.template, &spec, findings),
         Object::CronJob(object) => {
@@ -222,10 +213,27 @@ fn check_taints(taints: &[Taint], here: &Here<'_>, findings: &mut Findings) {
 fn check_workload(
     selector: Option<&LabelSelector>,
     template: &PodTemplateSpec,
+    claims: &[VolumeClaimTemplate],
     spec: &Here<'_>,
     findings: &mut Findings,
 ) {
-    check_template(template, spec, findings);
+    check_template(template, claims, spec, findings);
+    check_selection(selector, template, spec, findings);
+    if !matches!(template.spec.restart_policy.as_str(), "" | "Always") {
+        let policy = &template.spec.restart_policy;
+        let message = format!("{policy:?} is not allowed here: pods of this kind restart Always");
+        let here = spec.field("template");
+        let here = here.field("spec");
+        findings.error(&here.field("restartPolicy"), message);
+    }
+}
+
+fn check_selection(
+    selector: Option<&LabelSelector>,
+    template: &PodTemplateSpec,
+    spec: &Here<'_>,
+    findings: &mut Findings,
+) {
     let here = spec.field("selector");
     let Some(selector) = selector else {
         findings.error(&here, "required field is missing or empty");
@@ -248,17 +256,20 @@ fn check_workload(
             "spec.selector does not select these labels",
         );
     }
-    let pod_here = spec.field("template");
-    let pod_here = pod_here.field("spec");
-    if !matches!(template.spec.restart_policy.as_str(), "" | "Always") {
-        let policy = &template.spec.restart_policy;
-        let message = format!("{policy:?} is not allowed here: pods of this kind restart Always");
-        findings.error(&pod_here.field("restartPolicy"), message);
+}
+
+fn check_stateful_set(set: &StatefulSetSpec, here: &Here<'_>, findings: &mut Findings) {
+    let claims = &set.volume_claim_templates;
+    check_workload(set.selector.as_ref(), &set.template, claims, here, findings);
+    let templates = here.field("volumeClaimTemplates");
+    for (index, template) in claims.iter().enumerate() {
+        let here = templates.index(index);
+        check_claim(&template.spec, &here.field("spec"), findings);
     }
 }
 
 fn check_job_template(template: &PodTemplateSpec, spec: &Here<'_>, findings: &mut Findings) {
-    check_template(template, spec, findings);
+    check_template(template, &[], spec, findings);
     if template.spec.restart_policy == "Always" {
         let here = spec.field("template");
         let here = here.field("spec");
@@ -267,7 +278,13 @@ fn check_job_template(template: &PodTemplateSpec, spec: &Here<'_>, findings: &mu
     }
 }
 
-fn check_template(template: &PodTemplateSpec, spec: &Here<'_>, findings: &mut Findings) {
+/// Checks a template of pods that get a volume for each of `claims` besides their own.
+fn check_template(
+    template: &PodTemplateSpec,
+    claims: &[VolumeClaimTemplate],
+    spec: &Here<'_>,
+    findings: &mut Findings,
+) {
     let here = spec.field("template");
     let metadata = here.field("metadata");
     check_labels(
@@ -276,6 +293,7 @@ fn check_template(template: &PodTemplateSpec, spec: &Here<'_>, findings: &mut Fi
         findings,
     );
     check_pod_spec(&template.spec, &here.field("spec"), findings);
+    check_mounts(&template.spec, claims, &here.field("spec"), findings);
 }
 
 /// Whether a valid selector selects these labels.
@@ -334,6 +352,7 @@ fn check_key_and_values(key: &str, values: &[String], here: &Here<'_>, findings:
 
 fn check_pod(pod: &Pod, spec: &Here<'_>, findings: &mut Findings) {
     check_pod_spec(&pod.spec, spec, findings);
+    check_mounts(&pod.spec, &[], spec, findings);
     if !pod.spec.host_network {
         return;
     }
@@ -420,6 +439,46 @@ fn check_volumes(pod: &PodSpec, here: &Here<'_>, findings: &mut Findings) {
     for (index, volume) in pod.volumes.iter().enumerate() {
         let here = volumes.index(index);
         check_unique_name(&volume.name, &mut seen, &here, findings);
+        let ephemeral = volume.ephemeral.as_ref();
+        if let Some(template) = ephemeral.and_then(|it| it.volume_claim_template.as_ref()) {
+            let here = here.field("ephemeral");
+            let here = here.field("volumeClaimTemplate");
+            check_claim(&template.spec, &here.field("spec"), findings);
+        }
+    }
+}
+
+/// Containers mount volumes of their pod, or those that their controller adds for `claims`.
+fn check_mounts(
+    pod: &PodSpec,
+    claims: &[VolumeClaimTemplate],
+    here: &Here<'_>,
+    findings: &mut Findings,
+) {
+    let added = claims.iter().map(|claim| claim.metadata.name.as_str());
+    let own = pod.volumes.iter().map(|volume| volume.name.as_str());
+    let known: BTreeSet<&str> = own.chain(added).collect();
+    let lists = [
+        ("containers", &pod.containers),
+        ("initContainers", &pod.init_containers),
+    ];
+    for (field, containers) in lists {
+        let list_here = here.field(field);
+        for (index, container) in containers.iter().enumerate() {
+            let container_here = list_here.index(index);
+            let mounts_here = container_here.field("volumeMounts");
+            for (index, mount) in container.volume_mounts.iter().enumerate() {
+                let name = mount.name.as_str();
+                if name.is_empty() || known.contains(name) {
+                    continue;
+                }
+                let mount_here = mounts_here.index(index);
+                let message = format!("the pod has no volume {name:?}");
+                let near = nearest(name, known.iter().copied());
+                let here = mount_here.field("name");
+                findings.add(Severity::Error, &here, message, did_you_mean(near));
+            }
+        }
     }
 }
 
@@ -461,31 +520,9 @@ fn check_size(amounts: &ResourceList, here: &Here<'_>, findings: &mut Findings) 
 }
 
 fn check_access_modes(modes: &[String], here: &Here<'_>, findings: &mut Findings) {
-    if modes.is_empty() {
-        findings.error(here, "required field is missing or empty");
-    }
     if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
         let message = "ReadWriteOncePod cannot be combined with other access modes";
         findings.error(here, message);
-    }
-}
-
-fn check_storage_class(class: &StorageClass, here: &Here<'_>, findings: &mut Findings) {
-    if class.provisioner.is_empty() {
-        let message = "required field is missing or empty";
-        findings.error(&here.field("provisioner"), message);
-    }
-    let topologies = here.field("allowedTopologies");
-    for (index, term) in class.allowed_topologies.iter().enumerate() {
-        let here = topologies.index(index);
-        let here = here.field("matchLabelExpressions");
-        for (index, requirement) in term.match_label_expressions.iter().enumerate() {
-            if requirement.values.is_empty() {
-                let here = here.index(index);
-                let message = "required field is missing or empty";
-                findings.error(&here.field("values"), message);
-            }
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use outrank_api::decode::{self, LoadOptions, Loaded, Object, ObjectKind};
+use outrank_api::decode::{self, KeepRaw, LoadOptions, Loaded, Object, ObjectKind};
 use serde_json::json;
 
 fn load(name: &str, text: &str) -> Loaded {
@@ -169,7 +169,10 @@ fn managed_fields_are_left_out_and_the_rest_kept_on_demand() {
         "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, managedFields: [{}]}\n\
          spec: {finalizers: [kubernetes]}\n",
     ] {
-        let options = LoadOptions { keep_raw: true };
+        let options = LoadOptions {
+            keep_raw: KeepRaw::All,
+            ..LoadOptions::default()
+        };
         let loaded = decode::load_with(options, [("f", text.as_bytes())]);
         let expected = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"},
@@ -301,6 +304,88 @@ fn impossible_values_are_errors() {
          f.yaml:18: error: spec.tolerations[0].operator: \"Is\" is not one of Exists, Equal\n\
          f.yaml:19: error: spec.tolerations[1].effect: \"NoRun\" is not one of NoSchedule, \
          PreferNoSchedule, NoExecute\n",
+    );
+}
+
+#[test]
+fn storage_that_no_server_would_take_is_an_error() {
+    let claim = |spec: &str| {
+        format!(
+            "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: c}}\nspec:\n  \
+             resources: {{requests: {{storage: 1Gi}}}}\n{spec}"
+        )
+    };
+    check(
+        &claim("  accessModes: [ReadWriteOnes]\n  volumeMode: block\n"),
+        "f.yaml:6: error: spec.accessModes[0]: \"ReadWriteOnes\" is not one of ReadWriteOnce, \
+         ReadOnlyMany, ReadWriteMany, ReadWriteOncePod; did you mean \"ReadWriteOnce\"?\n\
+         f.yaml:7: error: spec.volumeMode: \"block\" is not one of Filesystem, Block; did you \
+         mean \"Block\"?\n",
+    );
+    check(
+        "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: s}\n\
+         volumeBindingMode: waitForFirstConsumer\n",
+        "f.yaml:1: error: provisioner: required field is missing or empty\n\
+         f.yaml:4: error: volumeBindingMode: \"waitForFirstConsumer\" is not one of Immediate, \
+         WaitForFirstConsumer; did you mean \"WaitForFirstConsumer\"?\n",
+    );
+    check(
+        &pod_with("  volumes:\n  - name: v\n    emptyDir: {}\n    hostPath: {path: /x}\n"),
+        "f.yaml:11: error: spec.volumes[0].emptyDir: only one may be given, found emptyDir, \
+         hostPath\n",
+    );
+    check(
+        &pod_with(
+            "  volumes:\n  - name: v\n    ephemeral:\n      volumeClaimTemplate:\n        \
+             spec: {accessModes: [], resources: {}}\n",
+        ),
+        "f.yaml:13: error: spec.volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes: \
+         required field is missing or empty\n\
+         f.yaml:13: error: \
+         spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources.requests.storage: required \
+         field is missing or empty\n",
+    );
+    check(
+        &pod_with("    volumeMounts: [{name: dta, mountPath: /d}]\n  volumes: [{name: data}]\n"),
+        "f.yaml:9: error: spec.containers[0].volumeMounts[0].name: the pod has no volume \
+         \"dta\"; did you mean \"data\"?\n",
+    );
+    check(
+        "apiVersion: storage.k8s.io/v1\nkind: CSINode\nmetadata: {name: m1}\nspec:\n  drivers:\n  \
+         - {name: d, nodeID: m1, allocatable: {count: -1}}\n",
+        "f.yaml:6: error: spec.drivers[0].allocatable.count: -1 is out of range: must be at \
+         least 0\n",
+    );
+    check(
+        "apiVersion: storage.k8s.io/v1\nkind: CSIStorageCapacity\nmetadata: {name: c}\n\
+         storageClassName: s\ncapacity: -1Gi\n",
+        "f.yaml:5: error: capacity: must not be negative\n",
+    );
+    check(
+        "apiVersion: storage.k8s.io/v1\nkind: VolumeAttachment\nmetadata: {name: a}\n",
+        "f.yaml:1: error: spec: required field is missing or empty\n",
+    );
+}
+
+#[test]
+fn claims_of_a_stateful_set_are_volumes_of_its_pods() {
+    let set = |mount: &str, modes: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {{name: s}}\nspec:\n  \
+             selector: {{matchLabels: {{a: b}}}}\n  template:\n    metadata: {{labels: {{a: \
+             b}}}}\n    spec:\n      containers:\n      - {{name: c, image: i, volumeMounts: \
+             [{{name: {mount}, mountPath: /d}}]}}\n  volumeClaimTemplates:\n  - metadata: \
+             {{name: data}}\n    spec: {{accessModes: [{modes}], resources: {{requests: \
+             {{storage: 1Gi}}}}}}\n"
+        )
+    };
+    check(&set("data", "ReadWriteOnce"), "");
+    check(
+        &set("other", "Once"),
+        "f.yaml:10: error: spec.template.spec.containers[0].volumeMounts[0].name: the pod has no \
+         volume \"other\"\n\
+         f.yaml:13: error: spec.volumeClaimTemplates[0].spec.accessModes[0]: \"Once\" is not one \
+         of ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod\n",
     );
 }
 

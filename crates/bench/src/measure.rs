@@ -154,8 +154,10 @@ fn play(workload: &Workload, decider: &mut dyn Decider) -> Result<(Engine, usize
                 }
             }
             Op::Barrier => while engine.next(0).is_some() {},
-            // Nothing that is decided so far depends on namespaces.
-            Op::CreateNamespaces(_) => {}
+            Op::CreateNamespaces(namespaces) => {
+                let namespaces = namespaces.namespaces();
+                namespaces.for_each(|it| engine.handle(Event::NamespaceChanged(it), 0));
+            }
         }
     }
     Ok((engine, pods_before))

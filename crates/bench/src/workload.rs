@@ -27,6 +27,8 @@
 //!   `uniqueNodeLabelStrategy`;
 //! * `createPods` with `count` or `countParam`, `podTemplatePath`, `namespace`,
 //!   `collectMetrics` and `skipWaitToCompletion`;
+//! * `createPodSets` with `count` or `countParam`, `namespacePrefix` and a `createPodsOp`,
+//!   which is done in each of these namespaces;
 //! * `createNamespaces` with `count` or `countParam`, `prefix` and `namespaceTemplatePath`;
 //! * `barrier`.
 //!
@@ -54,6 +56,9 @@ pub const OBJECTS_MAX: usize = 10_000_000;
 
 /// Most operations that a test case may have.
 pub const OPS_MAX: usize = 100;
+
+/// Most sets of pods that one operation may create.
+pub const POD_SETS_MAX: usize = 10_000;
 
 /// Most workloads that a test case may have; each has all operations of the test case.
 pub const WORKLOADS_MAX: usize = 100;

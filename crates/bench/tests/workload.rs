@@ -222,6 +222,27 @@ fn nodes_differ_by_strategy() {
 }
 
 #[test]
+fn pod_sets_are_the_same_pods_in_several_namespaces() {
+    let ops = "
+- { opcode: createNamespaces, count: 2, prefix: team }
+- opcode: createPodSets
+  countParam: $sets
+  namespacePrefix: team
+  createPodsOp: { opcode: createPods, count: 3 }
+";
+    let workload = only_workload(read_suite(ops, "params: { sets: 2 }"));
+    let sets = &workload.ops[1..];
+    let described: Vec<(&str, usize, usize)> = sets
+        .iter()
+        .map(|op| match op {
+            Op::CreatePods(pods) => (&*pods.namespace, pods.count, pods.first_index),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(described, [("team-0", 3, 0), ("team-1", 3, 3)]);
+}
+
+#[test]
 fn unsupported_operations_spare_other_test_cases() {
     let pods = "
 - { opcode: createPods, count: 1, steadyState: true, duration: 1m }";
@@ -252,7 +273,7 @@ fn unsupported_operations_spare_other_test_cases() {
         refusals,
         [
             "suite/perf.yaml: error: [0].workloadTemplate[0]: opcode churn is not supported; \
-             supported are createNodes, createPods, createNamespaces, barrier",
+             supported are createNodes, createPods, createPodSets, createNamespaces, barrier",
             "suite/perf.yaml: error: [1].workloadTemplate[0].duration: is not supported with \
              opcode createPods",
             "suite/perf.yaml: error: [2].workloadTemplate[0].nodeAllocatableStrategy.\
@@ -487,6 +508,9 @@ fn the_projects_own_workloads_are_read() {
         sizes("preferred-node-affinity.yaml"),
         [(5, 10), (5_000, 10_000)]
     );
+    let of_namespaces = [(10, 6), (5_000, 1_000)].repeat(4);
+    assert_eq!(sizes("namespace-selectors.yaml"), of_namespaces);
+    assert_eq!(sizes("mixed.yaml"), [(5, 4), (5_000, 1_000)]);
     assert_eq!(sizes("daemonset.yaml"), [(6, 10), (15_001, 30_000)]);
     let curve = [500, 1_000, 5_000, 10_000, 50_000].map(|nodes| (nodes, 10_000));
     assert_eq!(sizes("curve.yaml"), curve);

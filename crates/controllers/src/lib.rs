@@ -7,7 +7,8 @@
 //! random source, so the same input gives the same pods with the same names.
 //!
 //! * [`workloads`]: Deployment, ReplicaSet, ReplicationController, StatefulSet,
-//!   DaemonSet, Job and CronJob become pods.
+//!   DaemonSet, Job and CronJob become pods;
+//! * [`volumes`]: claims become bound to volumes.
 //!
 //! ```
 //! use outrank_api::types::{Deployment, DeploymentSpec, ObjectMeta};
@@ -24,6 +25,7 @@
 //! assert!(owner.name.starts_with("web-"));
 //! ```
 
+pub mod volumes;
 pub mod workloads;
 
 pub use workloads::{Reconciled, TooManyPods, Workload, expand, reconcile};

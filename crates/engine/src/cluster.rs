@@ -550,7 +550,7 @@ impl Cluster {
             }
         }
         self.pods[row].push(pod);
-        self.count_terms(pod, 1);
+        self.count_terms(row, pod, 1);
         self.log.push(node, Change::Usage);
         self.pods[row].len() as u32 - 1
     }
@@ -562,7 +562,7 @@ impl Cluster {
         self.use_node(row, usage, i64::wrapping_sub);
         self.host_ports[row].retain(|port| !usage.host_ports.contains(port));
         let pod = self.pods[row].swap_remove(position as usize);
-        self.count_terms(pod, -1);
+        self.count_terms(row, pod, -1);
         self.log.push(node, Change::Usage);
         self.pods[row].get(position as usize).copied()
     }
@@ -581,11 +581,11 @@ impl Cluster {
             self.use_node(row, usage, i64::wrapping_add);
             self.host_ports[row].extend(&usage.host_ports);
             self.pods[row].push(*pod);
-            self.count_terms(*pod, 1);
+            self.count_terms(row, *pod, 1);
         }
         let seen = look(self);
         for (pod, _) in pods {
-            self.count_terms(*pod, -1);
+            self.count_terms(row, *pod, -1);
         }
         for (_, usage) in pods {
             self.use_node(row, usage, i64::wrapping_sub);
@@ -619,11 +619,11 @@ impl Cluster {
         (past_region.or(region), past_zone.or(zone))
     }
 
-    fn count_terms(&mut self, pod: PodId, by: isize) {
+    fn count_terms(&mut self, row: usize, pod: PodId, by: isize) {
         let info = self.pod_info[pod.index()];
         let count = &mut self.placed_with_terms[info.terms as usize];
         *count = count.saturating_add_signed(by);
-        self.storage.count_users(info.volumes, by);
+        self.storage.count_users(row, info.volumes, by);
     }
 
     fn use_node(&mut self, row: usize, usage: &PodUsage, change: fn(i64, i64) -> i64) {
@@ -666,6 +666,7 @@ impl Cluster {
         self.non_zero_memory_bytes.push(0);
         self.host_ports.push(Vec::new());
         self.pods.push(Vec::new());
+        self.storage.grow();
         self.log.add_row();
         node
     }

@@ -65,6 +65,13 @@ impl Diagnosis {
         message
     }
 
+    /// Whether a plugin refused the pod or a node.
+    pub fn names(&self, plugin: &str) -> bool {
+        let by_nodes = self.refusals.iter().map(|(refusal, _)| refusal);
+        let mut refusals = self.pre_filter.iter().chain(by_nodes);
+        refusals.any(|refusal| refusal.plugin == plugin)
+    }
+
     /// How many nodes gave each reason. A node that gave several counts for each.
     pub fn reasons(&self, cluster: &Cluster) -> BTreeMap<String, usize> {
         let mut reasons = BTreeMap::new();

@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use outrank_api::decode::{Object, ObjectKind};
-use outrank_api::types::{LabelSelector, Namespace, Node, Pod, PodSpec, Service};
+use outrank_api::types::{LabelSelector, Namespace, Node, Pod, PodSpec, Service, Taint};
 use rustc_hash::FxHashMap;
 
 use crate::cluster::{Cluster, OwnerKey, PodInfo, PodUsage};
 use crate::cross::CrossPlan;
 use crate::diagnosis::Diagnosis;
 use crate::evaluation::{Evaluation, Filters, Nominations, first_refusal_by_node, listed_nodes};
-use crate::framework::{Code, IncomingPod, Refusal};
+use crate::framework::{ClusterEvent, Code, IncomingPod, Refusal};
 use crate::ids::{ClassId, Interner, NodeId, PodId, ResourceId, Symbol};
 use crate::ingest::{compile_class, compile_info, compile_node, compile_owner, compile_usage};
 use crate::plugins::default_binder::Binding;
@@ -298,7 +298,7 @@ impl Engine {
                 let name = symbols.intern(&namespace.metadata.name);
                 let labels = compile_labels(&namespace.metadata.labels, symbols);
                 self.cluster.set_namespace(name, labels);
-                self.surroundings_changed(now);
+                self.surroundings_changed(&ClusterEvent::Namespace, now);
             }
             Event::ServiceChanged(service) => {
                 let symbols = &mut self.cluster.symbols;
@@ -309,13 +309,17 @@ impl Engine {
                     .selector
                     .map(|labels| compile_labels(&labels, symbols));
                 self.cluster.set_service(namespace, name, labels);
-                self.surroundings_changed(now);
+                self.surroundings_changed(&ClusterEvent::Selection, now);
             }
             Event::StorageChanged(object) => {
-                self.cluster
-                    .storage
-                    .take_in(&object, &mut self.cluster.symbols);
-                self.storage_changed(now);
+                let (kind, metadata) = (object.kind(), object.metadata());
+                let symbols = &mut self.cluster.symbols;
+                let key = (
+                    symbols.intern(&metadata.namespace),
+                    symbols.intern(&metadata.name),
+                );
+                self.cluster.storage.take_in(&object, symbols);
+                self.wake_watching(&ClusterEvent::Storage { kind, key }, now);
             }
             Event::StorageGone {
                 kind,
@@ -325,13 +329,13 @@ impl Engine {
                 let symbols = &mut self.cluster.symbols;
                 let key = (symbols.intern(&namespace), symbols.intern(&name));
                 self.cluster.storage.forget(kind, key);
-                self.storage_changed(now);
+                self.wake_watching(&ClusterEvent::Storage { kind, key }, now);
             }
             Event::ServiceGone { namespace, name } => {
                 let symbols = &mut self.cluster.symbols;
                 let (namespace, name) = (symbols.intern(&namespace), symbols.intern(&name));
                 self.cluster.set_service(namespace, name, None);
-                self.surroundings_changed(now);
+                self.surroundings_changed(&ClusterEvent::Selection, now);
             }
             Event::OwnerChanged {
                 kind,
@@ -348,7 +352,7 @@ impl Engine {
                 let selector =
                     selector.map(|selector| LabelMatch::compile(Some(&selector), symbols));
                 self.cluster.set_owner_selector(owner, selector);
-                self.surroundings_changed(now);
+                self.surroundings_changed(&ClusterEvent::Selection, now);
             }
         }
     }
@@ -760,7 +764,8 @@ impl Engine {
                 self.watching.remove(&pod);
                 self.reserve(pod, node);
                 self.put(pod, node, now);
-                return self.pod_moved(self.cluster.pod_info(pod), true, now);
+                let came = ClusterEvent::PodCame(self.cluster.pod_info(pod));
+                return self.wake_watching(&came, now);
             }
             Outcome::Unschedulable(diagnosis) => PodState::Unschedulable(Arc::clone(diagnosis)),
             Outcome::Error(error) => PodState::Error(Arc::clone(error)),
@@ -789,14 +794,11 @@ impl Engine {
     /// it does not.
     fn confirm_volumes(&mut self, pod: PodId, is_bound: bool, now: TimeNanos) {
         if is_bound {
-            self.cluster.storage.settle(pod);
-        } else if self.cluster.storage.unreserve(pod) {
-            self.storage_changed(now);
+            return self.cluster.storage.settle(pod);
         }
-    }
-
-    fn storage_changed(&mut self, now: TimeNanos) {
-        self.wake_watching(now, |engine, pod| engine.cluster.pod_info(pod).volumes != 0);
+        for (kind, key) in self.cluster.storage.unreserve(pod) {
+            self.wake_watching(&ClusterEvent::Storage { kind, key }, now);
+        }
     }
 
     fn put(&mut self, pod: PodId, node: NodeId, now: TimeNanos) {
@@ -809,7 +811,7 @@ impl Engine {
         row.state = PodState::Placed(node);
         self.clear_nomination(pod);
         if let Some(kept) = kept.filter(|kept| *kept != node) {
-            self.wake(kept, now);
+            self.wake(kept, |_| true, now);
         }
     }
 
@@ -855,13 +857,35 @@ impl Engine {
     fn node_changed(&mut self, node: &Node, now: TimeNanos) {
         let object = compile_node(node, &mut self.cluster);
         let name = object.name;
+        let known = self.cluster.node_named(name);
+        let took = known.map_or_else(Vec::new, |node| self.classes_that_fit(node));
+        let look_before = known.map(|node| self.look(node));
         let node = self.cluster.set_node(object);
-        for pod in self.on_unknown_nodes.remove(&name).unwrap_or_default() {
+        let pods = self.on_unknown_nodes.remove(&name).unwrap_or_default();
+        for &pod in &pods {
             self.put(pod, node, now);
         }
-        self.wake(node, now);
-        // Its labels may have changed, and with them which nodes are near each other.
-        self.wake_watching(now, |_, _| true);
+        // Pods that the node could take all along wait for something else.
+        self.wake(node, |class| !took.contains(&class), now);
+        let look = self.look(node);
+        if look_before.as_ref() != Some(&look) {
+            let event = ClusterEvent::Node {
+                labels_before: look_before.as_ref().map_or(&[], |look| &look.labels),
+                labels_after: &look.labels,
+            };
+            self.wake_watching(&event, now);
+        }
+        for pod in pods {
+            let came = ClusterEvent::PodCame(self.cluster.pod_info(pod));
+            self.wake_watching(&came, now);
+        }
+    }
+
+    fn look(&self, node: NodeId) -> NodeLook {
+        NodeLook {
+            labels: self.cluster.labels(node).into(),
+            taints: self.cluster.taints(node).into(),
+        }
     }
 
     fn node_gone(&mut self, name: &str, now: TimeNanos) {
@@ -869,6 +893,7 @@ impl Engine {
             return;
         };
         let name = self.cluster.name_symbol(node);
+        let labels = self.look(node).labels;
         let pods = self.cluster.pods(node).to_vec();
         for &pod in pods.iter().rev() {
             self.lift(pod, node);
@@ -876,11 +901,19 @@ impl Engine {
                 row.state = PodState::OnUnknownNode(name);
             }
         }
+        self.cluster.remove_node(node);
+        let event = ClusterEvent::Node {
+            labels_before: &labels,
+            labels_after: &[],
+        };
+        self.wake_watching(&event, now);
+        for &pod in &pods {
+            let left = ClusterEvent::PodLeft(self.cluster.pod_info(pod));
+            self.wake_watching(&left, now);
+        }
         if !pods.is_empty() {
             self.on_unknown_nodes.insert(name, pods);
         }
-        self.cluster.remove_node(node);
-        self.wake_watching(now, |_, _| true);
     }
 
     fn pod_changed(&mut self, pod: &Pod, is_bound: bool, now: TimeNanos) {
@@ -894,10 +927,10 @@ impl Engine {
         if let Some(pod) = known {
             self.confirm_volumes(pod, is_bound, now);
         }
-        let freed = match before.as_ref().map(|row| &row.state) {
-            Some(PodState::Placed(node)) => Some(*node),
+        let freed = before.as_ref().and_then(|row| match row.state {
+            PodState::Placed(node) => Some((node, row.usage)),
             _ => None,
-        };
+        });
         let (class, usage) = self.class_and_usage(pod);
         let row = PodRow {
             namespace,
@@ -922,18 +955,15 @@ impl Engine {
         self.pod_index.insert((namespace, name), id);
         if is_bound {
             self.bring_to_node(id, &pod.spec.node_name, now);
-            self.pod_moved(info, true, now);
+            self.wake_watching(&ClusterEvent::PodCame(info), now);
         } else {
             self.bring_to_queue(id, pod, now);
         }
         if let Some(kept) = kept.filter(|kept| self.kept_room(id) != Some(*kept)) {
-            self.wake(kept, now);
+            self.wake(kept, |_| true, now);
         }
-        if let Some(node) = freed {
-            self.wake(node, now);
-            old_info
-                .into_iter()
-                .for_each(|info| self.pod_moved(info, false, now));
+        if let Some((node, usage)) = freed {
+            self.pod_left(node, id, usage, old_info.unwrap_or_default(), now);
         }
     }
 
@@ -980,12 +1010,32 @@ impl Engine {
         self.pod_index.remove(&(row.namespace, row.name));
         self.free_pods.push(pod);
         if let Some(kept) = kept {
-            self.wake(kept, now);
+            self.wake(kept, |_| true, now);
         }
         if let PodState::Placed(node) = row.state {
-            self.wake(node, now);
-            self.pod_moved(self.cluster.pod_info(pod), false, now);
+            let info = self.cluster.pod_info(pod);
+            self.pod_left(node, pod, row.usage, info, now);
         }
+    }
+
+    /// Queues the pods that may fit now that a pod left its node.
+    fn pod_left(&mut self, node: NodeId, pod: PodId, usage: u32, info: PodInfo, now: TimeNanos) {
+        let mut fit = self.classes_that_fit(node);
+        if self.nominated.is_empty() && !fit.is_empty() {
+            // Pods that the node could take with the other one wait for something else.
+            let now_on_node = self.cluster.pod_info(pod);
+            self.cluster.set_pod_info(pod, info);
+            let usage = &self.usages[usage as usize];
+            let (classes, profiles) = (&self.classes, &self.profiles);
+            fit = self.cluster.with_pods(node, &[(pod, usage)], |cluster| {
+                let fitted =
+                    |class: &ClassId| fits(profiles, &classes[class.index()], cluster, node);
+                fit.into_iter().filter(|class| !fitted(class)).collect()
+            });
+            self.cluster.set_pod_info(pod, now_on_node);
+        }
+        self.wake(node, |class| fit.contains(&class), now);
+        self.wake_watching(&ClusterEvent::PodLeft(info), now);
     }
 
     /// Takes a pod off its node and out of the queue, and its row out of the table.
@@ -1006,49 +1056,48 @@ impl Engine {
         Some(row)
     }
 
-    /// Queues the waiting pods that a changed node could take now.
-    fn wake(&mut self, node: NodeId, now: TimeNanos) {
-        let accepts = |class: &ClassId| {
-            let class = &self.classes[class.index()];
-            let profile = &self.profiles[class.profile];
-            let name = self.cluster.name_symbol(node);
-            self.cluster.is_present(node)
-                && listed_nodes(profile, class).is_none_or(|names| names.contains(&name))
-                && first_refusal_by_node(profile, class, &self.cluster, node).is_none()
-        };
-        let helped: Vec<ClassId> = self.queue.waiting_classes().filter(accepts).collect();
-        for class in helped {
+    /// Queues the waiting pods of those classes that a node could take, as far as the node
+    /// itself is concerned.
+    fn wake(&mut self, node: NodeId, is_wanted: impl Fn(ClassId) -> bool, now: TimeNanos) {
+        for class in self.classes_that_fit(node) {
+            if !is_wanted(class) {
+                continue;
+            }
             for pod in self.queue.take_waiting(class) {
                 self.queue_again(pod, now, false);
             }
         }
     }
 
-    /// Queues the waiting pods that a pod which came to a node, or left one, may help.
-    fn pod_moved(&mut self, other: PodInfo, came: bool, now: TimeNanos) {
-        self.wake_watching(now, |engine, pod| {
-            let Some(row) = engine.pods[pod.index()].as_ref() else {
-                return false;
-            };
-            let incoming = engine.incoming(pod, row);
-            let mut filters = engine.profiles[incoming.class.profile].cluster_filters();
-            filters.any(|filter| filter.may_help(&incoming, other, came, &engine.cluster))
+    /// Classes of waiting pods that a node could take, as far as the node itself is
+    /// concerned.
+    fn classes_that_fit(&self, node: NodeId) -> Vec<ClassId> {
+        let classes = self.queue.waiting_classes();
+        let fit = classes.filter(|class| {
+            fits(
+                &self.profiles,
+                &self.classes[class.index()],
+                &self.cluster,
+                node,
+            )
         });
+        fit.collect()
     }
 
     /// Labels, services or the like changed: what is counted for pods may have, too.
-    fn surroundings_changed(&mut self, now: TimeNanos) {
+    fn surroundings_changed(&mut self, event: &ClusterEvent<'_>, now: TimeNanos) {
         self.plan_epoch += 1;
-        self.wake_watching(now, |_, _| true);
+        self.wake_watching(event, now);
     }
 
-    /// Queues those of the watching pods that `helped` names.
-    fn wake_watching(&mut self, now: TimeNanos, helped: impl Fn(&Self, PodId) -> bool) {
+    /// Queues those of the watching pods that an event may help: one of the plugins that
+    /// refused them says so.
+    fn wake_watching(&mut self, event: &ClusterEvent<'_>, now: TimeNanos) {
         if self.watching.is_empty() {
             return;
         }
         let watching = self.watching.iter().copied();
-        let helped: Vec<PodId> = watching.filter(|pod| helped(self, *pod)).collect();
+        let helped: Vec<PodId> = watching.filter(|pod| self.may_help(*pod, event)).collect();
         for pod in helped {
             let Some(row) = self.pods[pod.index()].as_mut() else {
                 continue;
@@ -1057,6 +1106,21 @@ impl Engine {
                 self.queue_again(pod, now, false);
             }
         }
+    }
+
+    fn may_help(&self, pod: PodId, event: &ClusterEvent<'_>) -> bool {
+        let Some(row) = self.pods[pod.index()].as_ref() else {
+            return false;
+        };
+        let refused_by = |plugin: &str| match &row.state {
+            PodState::Unschedulable(diagnosis) => diagnosis.names(plugin),
+            _ => true,
+        };
+        let incoming = self.incoming(pod, row);
+        let mut filters = self.profiles[incoming.class.profile].cluster_filters();
+        filters.any(|filter| {
+            refused_by(filter.name()) && filter.may_help(&incoming, event, &self.cluster)
+        })
     }
 
     fn queue_again(&mut self, pod: PodId, now: TimeNanos, is_due: bool) {
@@ -1112,6 +1176,22 @@ impl Engine {
         }
         (class, usage)
     }
+}
+
+/// What pods on other nodes see of a node.
+#[derive(PartialEq, Eq)]
+struct NodeLook {
+    labels: Box<[(Symbol, Symbol)]>,
+    taints: Box<[Taint]>,
+}
+
+/// Whether a node could take pods of a class, as far as the node itself is concerned.
+fn fits(profiles: &[Profile], class: &PodClass, cluster: &Cluster, node: NodeId) -> bool {
+    let profile = &profiles[class.profile];
+    cluster.is_present(node)
+        && listed_nodes(profile, class)
+            .is_none_or(|names| names.contains(&cluster.name_symbol(node)))
+        && first_refusal_by_node(profile, class, cluster, node).is_none()
 }
 
 /// The nominated pods that count when `pod` is filtered: those of the same or higher

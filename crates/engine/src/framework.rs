@@ -12,10 +12,13 @@
 
 use std::sync::Arc;
 
+use outrank_api::decode::ObjectKind;
+
 use crate::cluster::{Cluster, OwnerKey, PodInfo};
 use crate::cross::CrossPlan;
 use crate::ids::{NodeId, ResourceId, Symbol};
 use crate::pod_class::PodClass;
+use crate::pod_match::label_value;
 use crate::release::Release;
 use crate::storage::VolumeReservation;
 
@@ -219,15 +222,50 @@ pub trait ClusterFilterPlugin: Plugin {
         self.prepare_filter(pod, cluster).is_none()
     }
 
-    /// Whether a pod that this plugin refused may fit once `other` came to some node or
-    /// left it.
-    fn may_help(
-        &self,
-        pod: &IncomingPod<'_>,
-        other: PodInfo,
-        came: bool,
-        cluster: &Cluster,
-    ) -> bool;
+    /// Whether a pod that this plugin refused may fit after an event, whose outcome is in
+    /// `cluster` already. Upstream calls it the plugin's queueing hint.
+    fn may_help(&self, pod: &IncomingPod<'_>, event: &ClusterEvent<'_>, cluster: &Cluster) -> bool;
+}
+
+/// What changed in the cluster beside what the nodes themselves have and take.
+#[derive(Clone, Copy, Debug)]
+pub enum ClusterEvent<'c> {
+    /// A pod came to a node.
+    PodCame(PodInfo),
+    /// A pod left a node.
+    PodLeft(PodInfo),
+    /// A node is new or gone, or its labels or taints have changed.
+    Node {
+        /// Its labels; none if it is new.
+        labels_before: &'c [(Symbol, Symbol)],
+        /// Its labels; none if it is gone.
+        labels_after: &'c [(Symbol, Symbol)],
+    },
+    /// Something that storage is made of is new or has changed, or is gone.
+    Storage {
+        /// Its kind.
+        kind: ObjectKind,
+        /// Its namespace, empty if it has none, and name.
+        key: (Symbol, Symbol),
+    },
+    /// The labels of a namespace.
+    Namespace,
+    /// Which pods a service or workload selects.
+    Selection,
+}
+
+impl ClusterEvent<'_> {
+    /// Whether a node came to another value of the label, or left its value.
+    pub fn moves_node(&self, label: Symbol) -> bool {
+        let Self::Node {
+            labels_before,
+            labels_after,
+        } = self
+        else {
+            return false;
+        };
+        label_value(labels_before, label) != label_value(labels_after, label)
+    }
 }
 
 /// A filter that knows the cluster as it is now.

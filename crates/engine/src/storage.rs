@@ -15,12 +15,16 @@ mod pod_volumes;
 #[cfg(test)]
 pub(crate) mod testing;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 use outrank_api::decode::{Object, ObjectKind};
 use outrank_api::quantity::Quantity;
 use outrank_api::types as api;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::framework::Refusal;
 
 use crate::ids::{Interner, NodeId, PodId, Symbol, Symbols};
 use crate::node_match::{NodeRequirement, NodeTerm, compile_terms};
@@ -176,10 +180,34 @@ pub struct Storage {
     pod_volumes: Interner<PodVolumes>,
     /// How many volumes of pods on nodes are a claim.
     users: FxHashMap<ClaimKey, usize>,
+    /// By row of the cluster: what the pods of the node take of drivers' places, counted
+    /// when it is asked for and then kept until something about it changes.
+    places: Vec<OnceLock<PlacesTaken>>,
     assumed_bindings: FxHashMap<Symbol, ClaimReference>,
     assumed_nodes: FxHashMap<ClaimKey, Symbol>,
     reservations: FxHashMap<PodId, VolumeReservation>,
 }
+
+/// A volume that takes one of a driver's places on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    /// Name of the driver.
+    pub driver: Symbol,
+    /// What tells volumes of the driver apart.
+    pub volume: VolumeHandle,
+}
+
+/// What tells volumes of one driver apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum VolumeHandle {
+    /// The driver's name of the volume.
+    Volume(Symbol),
+    /// A volume that is still to be made, by its claim.
+    ToBeMade(ClaimKey),
+}
+
+/// The places that the pods of a node take, or why they cannot be counted.
+pub(crate) type PlacesTaken = Result<FxHashSet<Place>, Refusal>;
 
 /// A VolumeAttachment of a PersistentVolume.
 #[derive(Clone, Copy, Debug)]
@@ -205,6 +233,7 @@ impl Default for Storage {
             attached: FxHashMap::default(),
             pod_volumes,
             users: FxHashMap::default(),
+            places: Vec::new(),
             assumed_bindings: FxHashMap::default(),
             assumed_nodes: FxHashMap::default(),
             reservations: FxHashMap::default(),
@@ -312,10 +341,68 @@ impl Storage {
         self.users.get(&claim).is_some_and(|users| *users > 0)
     }
 
-    /// Counts the claims of a pod that came to a node (`by` is 1) or left it (-1).
-    pub(crate) fn count_users(&mut self, pod_volumes: u32, by: isize) {
+    /// Whether an object has a part in where a pod with these volumes may go, as far as
+    /// claims are concerned. O(claims of the pod).
+    pub fn concerns(&self, volumes: &PodVolumes, kind: ObjectKind, key: (Symbol, Symbol)) -> bool {
+        let name = key.1;
+        let claims = || {
+            let claims = volumes.all_claims();
+            claims.filter_map(|(key, _)| Some((key, self.claims.get(&key)?)))
+        };
+        let class_of = |claim: &Claim| self.classes.get(&claim.class?);
+        match kind {
+            ObjectKind::PersistentVolumeClaim => {
+                volumes.all_claims().any(|(claim, _)| claim == key)
+            }
+            ObjectKind::PersistentVolume => {
+                let volume = self.volumes.get(&name);
+                claims().any(|(key, claim)| {
+                    let could_get = |volume: &Volume| match volume.claim {
+                        Some(kept_for) => kept_for.claim == key,
+                        None => claim.volume.is_none() && volume.class == claim.class,
+                    };
+                    claim.volume == Some(name) || volume.is_some_and(could_get)
+                })
+            }
+            ObjectKind::StorageClass => claims().any(|(_, claim)| claim.class == Some(name)),
+            ObjectKind::CSIDriver => claims().any(|(_, claim)| {
+                class_of(claim).is_some_and(|class| class.provisioner == Some(name))
+            }),
+            ObjectKind::CSIStorageCapacity => {
+                let class = self.capacities.get(&key).map(|capacity| capacity.class);
+                class.is_some() && claims().any(|(_, claim)| claim.class == class)
+            }
+            ObjectKind::CSINode => claims().next().is_some(),
+            _ => false,
+        }
+    }
+
+    /// What the pods of the node in this row take of drivers' places; `count` counts it if
+    /// that is not known.
+    pub(crate) fn places_taken(
+        &self,
+        row: usize,
+        count: impl FnOnce() -> PlacesTaken,
+    ) -> Cow<'_, PlacesTaken> {
+        match self.places.get(row) {
+            Some(places) => Cow::Borrowed(places.get_or_init(count)),
+            None => Cow::Owned(count()),
+        }
+    }
+
+    /// Makes room for the node of a new row.
+    pub(crate) fn grow(&mut self) {
+        self.places.push(OnceLock::new());
+    }
+
+    /// Counts the claims of a pod that came to the node of this row (`by` is 1) or left it
+    /// (-1).
+    pub(crate) fn count_users(&mut self, row: usize, pod_volumes: u32, by: isize) {
         if pod_volumes == 0 {
             return;
+        }
+        if let Some(places) = self.places.get_mut(row) {
+            places.take();
         }
         for claim in self.pod_volumes[pod_volumes as usize].claims() {
             let users = self.users.entry(claim).or_insert(0);
@@ -346,22 +433,31 @@ impl Storage {
         }
     }
 
+    /// What was reserved for a pod, until it is known to be bound to its node.
+    pub fn reservation(&self, pod: PodId) -> Option<&VolumeReservation> {
+        self.reservations.get(&pod)
+    }
+
     /// Takes back what was assumed for a pod that did not get its place after all. Returns
-    /// whether there was anything.
-    pub(crate) fn unreserve(&mut self, pod: PodId) -> bool {
+    /// the claims and volumes about which something was, by kind, namespace and name.
+    pub(crate) fn unreserve(&mut self, pod: PodId) -> Vec<(ObjectKind, (Symbol, Symbol))> {
         let Some(reservation) = self.reservations.remove(&pod) else {
-            return false;
+            return Vec::new();
         };
+        let mut freed = Vec::new();
         for (volume, claim) in reservation.bindings {
             let assumed = self.assumed_bindings.get(&volume);
             if assumed.is_some_and(|assumed| assumed.claim == claim) {
                 self.assumed_bindings.remove(&volume);
             }
+            freed.push((ObjectKind::PersistentVolume, (claim.0, volume)));
+            freed.push((ObjectKind::PersistentVolumeClaim, claim));
         }
         for claim in reservation.provisions {
             self.assumed_nodes.remove(&claim);
+            freed.push((ObjectKind::PersistentVolumeClaim, claim));
         }
-        true
+        freed
     }
 
     /// Forgets which assumptions are those of a pod that is gone; they stay.
@@ -375,6 +471,7 @@ impl Storage {
         let metadata = object.metadata();
         let name = symbols.intern(&metadata.name);
         let key = (symbols.intern(&metadata.namespace), name);
+        self.recount_places(object.kind(), key);
         match object {
             Object::PersistentVolumeClaim(it) => {
                 self.assumed_nodes.remove(&key);
@@ -407,6 +504,7 @@ impl Storage {
     /// Forgets an object.
     pub(crate) fn forget(&mut self, kind: ObjectKind, key: (Symbol, Symbol)) {
         let (_, name) = key;
+        self.recount_places(kind, key);
         match kind {
             ObjectKind::PersistentVolumeClaim => {
                 self.assumed_nodes.remove(&key);
@@ -419,6 +517,27 @@ impl Storage {
             ObjectKind::CSIStorageCapacity => drop(self.capacities.remove(&key)),
             ObjectKind::VolumeAttachment => self.set_attachment(name, None),
             _ => {}
+        }
+    }
+
+    /// Forgets what was counted if this object may have a part in it: one that changes what
+    /// a claim of a pod on a node is to drivers.
+    fn recount_places(&mut self, kind: ObjectKind, key: (Symbol, Symbol)) {
+        let (_, name) = key;
+        let is_of_volume = |claim: &ClaimKey| {
+            let claim = self.claims.get(claim);
+            claim.is_some_and(|claim| claim.volume == Some(name))
+        };
+        let has_part = match kind {
+            ObjectKind::PersistentVolumeClaim => self.is_used(key),
+            ObjectKind::PersistentVolume => self.users.keys().any(is_of_volume),
+            ObjectKind::StorageClass | ObjectKind::CSINode => true,
+            _ => false,
+        };
+        if has_part {
+            self.places
+                .iter_mut()
+                .for_each(|places| drop(places.take()));
         }
     }
 

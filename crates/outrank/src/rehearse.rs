@@ -2,19 +2,23 @@
 
 mod text;
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use outrank_api::decode::{Ignored, Loaded, Object};
+use outrank_api::decode::{
+    Ignored, KeepRaw, LoadOptions, Loaded, LoadedObject, ObjectKey, load_with,
+};
 use outrank_api::schema;
 use outrank_config::policy::{self, PolicyExtender};
 use outrank_engine::EngineConfig;
+use outrank_rehearse::input::{self, Input};
 use outrank_rehearse::report::Report;
 use outrank_rehearse::trace::{Trace, TraceColumns, TraceOptions, read_trace};
-use outrank_rehearse::{RunOptions, Scenario, input, replay, run};
+use outrank_rehearse::{RunOptions, Scenario, replay, run};
 use serde::Serialize;
 
 use crate::config::{self, PolicyCompat};
@@ -39,9 +43,10 @@ Examples:
   outrank rehearse -f cluster.yaml
 
   # A live cluster, and what a change would do to it
-  kubectl get nodes,pods,deployments,replicasets,statefulsets,daemonsets,jobs,\\
-    services,namespaces,priorityclasses,persistentvolumeclaims,persistentvolumes,\\
-    storageclasses,csinodes -A -o yaml | outrank rehearse -f - --apply new.yaml
+  kubectl get nodes,pods,deployments,replicasets,replicationcontrollers,statefulsets,\\
+daemonsets,jobs,cronjobs,priorityclasses,namespaces,services,persistentvolumeclaims,\\
+persistentvolumes,storageclasses,csinodes,csidrivers,csistoragecapacities,\\
+volumeattachments -A -o yaml | outrank rehearse -f - --apply new.yaml
 
   # Every pod and where it goes, as JSON
   outrank rehearse -f cluster/ -o json
@@ -63,8 +68,8 @@ pub(crate) struct Rehearse {
     #[arg(short, long = "filename", value_name = "FILE|DIR|-")]
     filename: Vec<String>,
 
-    /// Files or directories with a change on top: their objects are added, or replace those
-    /// of the same name.
+    /// Files or directories with a change on top, made as kubectl apply makes it: objects are
+    /// added, or merged into those of the same name. Also their status counts.
     #[arg(long, value_name = "FILE|DIR|-")]
     apply: Vec<String>,
 
@@ -103,7 +108,7 @@ pub(crate) struct Rehearse {
     #[arg(short, long, value_enum)]
     output: Option<Output>,
 
-    /// Exit with code 3 if this is the case; several are separated by commas.
+    /// Exit with code 3 if this is the case in any namespace; several are separated by commas.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "CONDITION")]
     fail_on: Vec<FailOn>,
 }
@@ -146,8 +151,29 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
         let trace = read_trace(nodes, pods, &options)?;
         return rehearse_trace(arguments, &engine, trace, config_warnings);
     }
-    let cluster = read_objects(&arguments.filename)?;
-    let changes = read_objects(&arguments.apply)?;
+    let cluster = read_inputs(&arguments.filename)?;
+    let changes = read_inputs(&arguments.apply)?;
+    // What a change does not mention is as telling as what it does, so the objects that it
+    // is about are kept as they were written.
+    let changed = keys(&load(&changes, LoadOptions::default()).objects);
+    let cluster = tell_findings(load(
+        &cluster,
+        LoadOptions {
+            keep_raw: KeepRaw::Of(&changed),
+            partial: None,
+        },
+    ));
+    let known = keys(&cluster.objects);
+    let changes = tell_findings(load(
+        &changes,
+        LoadOptions {
+            keep_raw: KeepRaw::All,
+            partial: Some(&known),
+        },
+    ));
+    if changes.is_empty && !arguments.apply.is_empty() {
+        bail!("{}: no objects to apply", arguments.apply.join(", "));
+    }
     let errors = cluster.errors + changes.errors;
     if errors > 0 {
         bail!(
@@ -161,7 +187,8 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
             arguments.filename.join(", ")
         );
     }
-    let scenario = Scenario::new(cluster.objects, changes.objects).map_err(anyhow::Error::msg)?;
+    let scenario = Scenario::new(cluster.objects, changes.objects);
+    let scenario = scenario.map_err(anyhow::Error::msg)?;
     for warning in &scenario.warnings {
         tell(&format!("warning: {warning}"));
     }
@@ -249,24 +276,35 @@ fn run_scenario(scenario: &Scenario, engine: EngineConfig) -> Result<Report> {
 
 /// What was read, and how many findings were told.
 struct Objects {
-    objects: Vec<Object>,
+    objects: Vec<LoadedObject>,
+    /// Whether there was nothing at all, not even objects of kinds that are not read.
+    is_empty: bool,
     warnings: usize,
     errors: usize,
 }
 
-/// Reads objects; what there is to say about them goes to standard error.
-fn read_objects(names: &[String]) -> Result<Objects> {
+fn read_inputs(names: &[String]) -> Result<Vec<Input>> {
     let paths = names.iter().map(Path::new);
-    let files = input::read_inputs(paths, &mut std::io::stdin().lock())?;
-    let inputs = files
-        .iter()
-        .map(|file| (file.name.as_str(), file.bytes.as_slice()));
+    Ok(input::read_inputs(paths, &mut std::io::stdin().lock())?)
+}
+
+fn load(inputs: &[Input], options: LoadOptions<'_>) -> Loaded {
+    let inputs = inputs.iter();
+    load_with(options, inputs.map(|it| (&*it.name, &*it.bytes)))
+}
+
+fn keys(objects: &[LoadedObject]) -> HashSet<ObjectKey> {
+    objects.iter().map(|loaded| loaded.object.key()).collect()
+}
+
+/// Tells on standard error what there is to say about what was read.
+fn tell_findings(loaded: Loaded) -> Objects {
     let Loaded {
         objects,
         ignored,
         warnings,
         errors,
-    } = outrank_api::decode::load(inputs);
+    } = loaded;
     for warning in &warnings {
         tell(&warning.to_string());
     }
@@ -295,11 +333,12 @@ fn read_objects(names: &[String]) -> Result<Objects> {
     for error in &errors {
         tell(&error.to_string());
     }
-    Ok(Objects {
-        objects: objects.into_iter().map(|loaded| loaded.object).collect(),
+    Objects {
+        is_empty: objects.is_empty() && ignored.is_empty() && errors.is_empty(),
+        objects,
         warnings: warnings.len() + misspelt,
         errors: errors.len(),
-    })
+    }
 }
 
 /// The kind that was meant, if an ignored one looks misspelt.
@@ -344,20 +383,23 @@ fn read_config(path: &Path, compat: Option<PolicyCompat>) -> Result<(EngineConfi
     Ok((config, 0))
 }
 
-fn finish(arguments: &Rehearse, mut report: Report, warnings: usize) -> Result<ExitCode> {
+fn finish(arguments: &Rehearse, mut report: Report, mut warnings: usize) -> Result<ExitCode> {
+    if let Some(namespace) = &arguments.namespace {
+        let has_pods = report.placed.iter().any(|pod| pod.namespace == *namespace)
+            || report.pending.iter().any(|pod| pod.namespace == *namespace);
+        if !has_pods {
+            warnings += 1;
+            tell(&format!(
+                "warning: no pod of namespace {namespace:?} was placed or waits"
+            ));
+        }
+    }
     let failed = arguments.fail_on.iter().any(|condition| match condition {
         FailOn::Pending => report.summary.pending() > 0,
         FailOn::Refused => report.summary.refused + report.kubelet_refusals.len() > 0,
         FailOn::Warnings => warnings > 0,
     });
     if let Some(namespace) = &arguments.namespace {
-        let has_pods = report.placed.iter().any(|pod| pod.namespace == *namespace)
-            || report.pending.iter().any(|pod| pod.namespace == *namespace);
-        if !has_pods {
-            tell(&format!(
-                "warning: no pod of namespace {namespace:?} was placed or waits"
-            ));
-        }
         keep_namespace(&mut report, namespace);
     }
     match arguments.output {
@@ -411,5 +453,27 @@ fn count(number: usize, what: &str) -> String {
         format!("1 {what}")
     } else {
         format!("{number} {what}s")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Args;
+    use outrank_api::decode::ObjectKind;
+
+    #[test]
+    fn the_dump_in_the_help_has_every_kind_that_is_read() {
+        let command = super::Rehearse::augment_args(clap::Command::new("rehearse"));
+        let help = command.get_after_long_help().expect("examples").to_string();
+        // As a shell reads it.
+        let help = help.replace("\\\n", "");
+        let dump = help
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("kubectl get "));
+        let dump = dump.expect("a dump").split(' ').next();
+        let kinds: Vec<&str> = dump.expect("kinds").split(',').collect();
+        for kind in ObjectKind::ALL {
+            assert!(kinds.contains(&kind.plural()), "{}", kind.plural());
+        }
     }
 }

@@ -28,8 +28,7 @@
 //! "#;
 //! let loaded = outrank_api::decode::load([("cluster.yaml", manifest.as_slice())]);
 //! assert!(loaded.errors.is_empty());
-//! let objects = loaded.objects.into_iter().map(|loaded| loaded.object).collect();
-//! let scenario = Scenario::new(objects, Vec::new()).unwrap();
+//! let scenario = Scenario::new(loaded.objects, Vec::new()).unwrap();
 //! let report = run(&scenario, &RunOptions::default(), &mut |_, _| {}).unwrap();
 //! assert_eq!((report.summary.placed, report.summary.unschedulable), (2, 1));
 //! assert_eq!(report.pending[0].message, "0/1 nodes are available: 1 Insufficient cpu.");

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use outrank_api::taints::tolerates;
 use outrank_api::types::{Node, Pod};
+use outrank_controllers::volumes::PersistentVolumeBinder;
 use outrank_engine::diagnosis::Diagnosis;
 use outrank_engine::framework::Code;
 use outrank_engine::ids::{NodeId, PodId};
@@ -39,6 +40,7 @@ pub fn run(
 ) -> Result<Report, String> {
     let mut run = Run {
         engine: Engine::new(&options.engine)?,
+        binder: scenario.binder.clone(),
         pods: HashMap::new(),
         report: Report::default(),
         scores: HashMap::new(),
@@ -55,6 +57,7 @@ pub fn run(
 
 struct Run<'s> {
     engine: Engine,
+    binder: PersistentVolumeBinder,
     /// The pods that the engine knows.
     pods: HashMap<PodId, &'s Pod>,
     scores: HashMap<PodId, (usize, i64)>,
@@ -167,25 +170,59 @@ impl<'s> Run<'s> {
         });
     }
 
+    /// Decides until nothing moves any more. Volumes are bound and made once no pod can be
+    /// decided, which takes a real cluster longer than deciding; then pods that wait for
+    /// them get their turn.
     fn schedule(&mut self, progress: &mut dyn FnMut(usize, usize)) {
         let total = self.pods.len();
         let mut decided = 0;
-        while let Some(decision) = self.engine.next(0) {
-            decided += 1;
-            if decided % 1024 == 0 {
-                progress(decided.min(total), total);
+        loop {
+            let mut placed = Vec::new();
+            while let Some(decision) = self.engine.next(0) {
+                decided += 1;
+                if decided % 1024 == 0 {
+                    progress(decided.min(total), total);
+                }
+                if let Outcome::Scheduled {
+                    feasible_nodes,
+                    total_score,
+                    ..
+                } = decision.outcome
+                {
+                    placed.push(decision.pod);
+                    self.scores
+                        .insert(decision.pod, (feasible_nodes, total_score));
+                }
             }
-            if let Outcome::Scheduled {
-                feasible_nodes,
-                total_score,
-                ..
-            } = decision.outcome
-            {
-                self.scores
-                    .insert(decision.pod, (feasible_nodes, total_score));
+            placed.iter().for_each(|pod| self.bind_volumes(*pod));
+            let changes = self.binder.take_changes();
+            if changes.is_empty() {
+                break;
+            }
+            for event in changes.into_iter().filter_map(Event::of_storage) {
+                self.engine.handle(event, 0);
             }
         }
         progress(total, total);
+    }
+
+    /// Does for a pod that has its place what was reserved for it.
+    fn bind_volumes(&mut self, pod: PodId) {
+        let cluster = self.engine.cluster();
+        let (Some(reservation), Some(PodState::Placed(node))) =
+            (cluster.storage.reservation(pod), self.engine.pod_state(pod))
+        else {
+            return;
+        };
+        let text = |symbol| cluster.symbols.text(symbol).to_owned();
+        let claim_name = |(namespace, name)| (text(namespace), text(name));
+        for &(volume, claim) in &reservation.bindings {
+            self.binder.bind(&claim_name(claim), &text(volume));
+        }
+        for &claim in &reservation.provisions {
+            self.binder
+                .provision(&claim_name(claim), cluster.name(*node));
+        }
     }
 
     fn describe(&mut self, scenario: &Scenario, before: &Usage) {

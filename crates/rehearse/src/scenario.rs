@@ -1,6 +1,7 @@
 //! From what was read to a cluster that can be rehearsed: changes applied, workloads
 //! expanded into pods, pods defaulted and admitted.
 
+mod changes;
 mod replica_sets;
 mod rollouts;
 
@@ -8,9 +9,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use outrank_admission::PriorityResolver;
-use outrank_api::decode::{Object, ObjectKind};
+use outrank_api::decode::{LoadedObject, Object, ObjectKind};
 use outrank_api::defaults::{add_default_tolerations, default_pod};
 use outrank_api::types::{Node, Pod, PodSpec, PriorityClass};
+use outrank_controllers::volumes::PersistentVolumeBinder;
 use outrank_controllers::{Workload, reconcile};
 use outrank_engine::Event;
 
@@ -27,11 +29,14 @@ pub struct Scenario {
     /// Labels of namespaces, services, which pods workloads select, and storage: what is
     /// read beside pods and nodes.
     pub surroundings: Vec<Event>,
+    /// Who binds claims to volumes once their pods are placed.
+    pub binder: PersistentVolumeBinder,
     /// What had to be assumed because the input does not say.
     pub warnings: Vec<String>,
     /// Pods that admission refused; they are not among `pods`.
     pub refused: Vec<RefusedPod>,
-    /// Pods that their controllers delete, as too many; they are not among `pods`.
+    /// Pods that go: those that are too many to their controllers, and those that a change
+    /// deletes. They are not among `pods`, but another pod of the same name may be.
     pub deleted: Vec<Pod>,
 }
 
@@ -47,23 +52,24 @@ pub struct RefusedPod {
 }
 
 impl Scenario {
-    /// Builds the cluster: `objects` as they are, `changes` on top. An object of `changes`
-    /// replaces the one of the same kind, namespace and name; of objects that come twice
-    /// the later one counts.
+    /// Builds the cluster: `objects` as they are, `changes` on top, as `kubectl apply` puts
+    /// them there ([`outrank_api::apply`]). Changes must have been read with
+    /// [`keep_raw`](outrank_api::decode::LoadOptions), and so should the objects that they
+    /// change. Of objects that come twice the later one counts.
     ///
     /// # Errors
-    /// If a priority class could not be created, or workloads ask for too many pods.
-    pub fn new(objects: Vec<Object>, changes: Vec<Object>) -> Result<Self, String> {
+    /// If a change does not go together with what is there, a priority class could not be
+    /// created, or workloads ask for too many pods.
+    pub fn new(mut objects: Vec<LoadedObject>, changes: Vec<LoadedObject>) -> Result<Self, String> {
         let mut warnings = Vec::new();
-        let mut objects = merge(objects, changes, &mut warnings);
-        name_pods(&mut objects);
+        // Before any change: pods that run are of the templates that were.
         let missing = replica_sets::missing(&objects);
         warnings.extend(missing.iter().map(replica_sets::warning));
-        objects.extend(
-            missing
-                .into_iter()
-                .map(|set| Object::ReplicaSet(Box::new(set))),
-        );
+        let missing = missing.into_iter().map(Box::new).map(Object::ReplicaSet);
+        objects.extend(missing.map(LoadedObject::from));
+        let changed = changes::apply(objects, changes, &mut warnings)?;
+        let mut objects = changed.objects;
+        name_pods(&mut objects);
         let mut nodes = Vec::new();
         let mut pods = Vec::new();
         let mut classes = Vec::new();
@@ -86,11 +92,13 @@ impl Scenario {
         }
         let reconciled = reconcile(&workloads, &pods, &nodes).map_err(|error| error.to_string())?;
         let surplus: HashSet<&String> = reconciled.delete.iter().collect();
-        let (deleted, pods): (Vec<Pod>, Vec<Pod>) = pods
+        let (surplus, pods): (Vec<Pod>, Vec<Pod>) = pods
             .into_iter()
             .partition(|pod| surplus.contains(&pod.key()));
+        let deleted: Vec<Pod> = changed.deleted.into_iter().chain(surplus).collect();
         warnings.extend(rollouts::warnings(
             &objects,
+            &changed.new_templates,
             &pods,
             &deleted,
             &reconciled.create,
@@ -107,8 +115,14 @@ impl Scenario {
             ..Self::default()
         };
         scenario.admit(pods, reconciled.create, &classes)?;
-        let storage = storage::events(&objects, &scenario.pods, &mut scenario.warnings);
+        let (storage, binder) = storage::prepare(
+            &objects,
+            &scenario.nodes,
+            &scenario.pods,
+            &mut scenario.warnings,
+        );
         scenario.surroundings.extend(storage);
+        scenario.binder = binder;
         Ok(scenario)
     }
 
@@ -229,65 +243,10 @@ fn without_resources(node: &Node) -> Option<String> {
     })
 }
 
-/// Puts changes on top of objects. Of objects that come twice on one side, the later one
-/// counts, with a warning.
-fn merge(objects: Vec<Object>, changes: Vec<Object>, warnings: &mut Vec<String>) -> Vec<Object> {
-    let mut places: HashMap<(ObjectKind, String, String), (usize, bool)> = HashMap::new();
-    let mut merged: Vec<Object> = Vec::new();
-    let objects = objects.into_iter().map(|object| (false, object));
-    let changes = changes.into_iter().map(|object| (true, object));
-    for (is_change, object) in objects.chain(changes) {
-        let metadata = object.metadata();
-        // Objects that get their name from the server never replace one another.
-        if metadata.name.is_empty() {
-            merged.push(object);
-            continue;
-        }
-        let (kind, namespace, name) = (object.kind(), &metadata.namespace, &metadata.name);
-        match places.get_mut(&(kind, namespace.clone(), name.clone())) {
-            Some((place, was_change)) => {
-                if *was_change == is_change {
-                    let slash = if namespace.is_empty() { "" } else { "/" };
-                    warnings.push(format!(
-                        "{} {namespace}{slash}{name} comes twice; the later one counts",
-                        kind.name()
-                    ));
-                } else {
-                    warnings.extend(changed_value(&merged[*place], &object));
-                }
-                *was_change = is_change;
-                merged[*place] = object;
-            }
-            None => {
-                let key = (kind, namespace.clone(), name.clone());
-                places.insert(key, (merged.len(), is_change));
-                merged.push(object);
-            }
-        }
-    }
-    merged
-}
-
-/// What to say of a change that the API server would refuse although its outcome can be
-/// had: the value of a PriorityClass (`pkg/apis/scheduling/validation`, Kubernetes 1.36).
-fn changed_value(before: &Object, after: &Object) -> Option<String> {
-    let (Object::PriorityClass(before), Object::PriorityClass(after)) = (before, after) else {
-        return None;
-    };
-    (before.value != after.value).then(|| {
-        format!(
-            "PriorityClass {}: a cluster refuses to change its value ({} to {}); taken as deleted \
-             and created anew, by which pods that exist keep their priority",
-            after.metadata.name, before.value, after.value
-        )
-    })
-}
-
 /// The scenario of a manifest without mistakes.
 #[cfg(test)]
 pub(crate) fn scenario_of(manifest: &str) -> Scenario {
     let loaded = outrank_api::decode::load([("test.yaml", manifest.as_bytes())]);
     assert_eq!(loaded.errors, []);
-    let objects = loaded.objects.into_iter().map(|loaded| loaded.object);
-    Scenario::new(objects.collect(), Vec::new()).expect("a scenario")
+    Scenario::new(loaded.objects, Vec::new()).expect("a scenario")
 }

@@ -1,26 +1,45 @@
 //! Storage as controllers leave it before pods are placed: claims made for pods, claims given
-//! the default class, volumes made available.
+//! the default class and bound if they need not wait, volumes made available.
 //!
-//! Whoever binds claims and makes volumes does so once pods are placed, or at once for
-//! classes that do not wait; neither is rehearsed here.
+//! What is bound or made once pods are placed is in [`crate::run`].
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use outrank_api::decode::Object;
 use outrank_api::defaults::default_persistent_volume_claim;
 use outrank_api::types::{
-    OwnerReference, PersistentVolumeClaim, Pod, StatefulSet, StorageClass, VolumeClaimTemplate,
+    Node, OwnerReference, PersistentVolumeClaim, Pod, StatefulSet, StorageClass, Volume,
+    VolumeClaimTemplate,
 };
+use outrank_controllers::volumes::{ClaimName, PersistentVolumeBinder, Unbound, class_name};
 use outrank_engine::Event;
 
 /// By namespace and name.
 type StatefulSets<'o> = HashMap<(&'o str, &'o str), &'o StatefulSet>;
 
 /// Everything about storage: what is among the objects, and the claims that are missing of
-/// those that controllers make for pods which want a place. Claims for which pods wait
-/// that would not wait in a real cluster, or that may be missing by mistake, are told in
+/// those that controllers make for pods which want a place; and who binds claims from here
+/// on. What holds claims of such pods back, and what had to be assumed, is told in
 /// `warnings`.
-pub(crate) fn events(objects: &[Object], pods: &[Pod], warnings: &mut Vec<String>) -> Vec<Event> {
+pub(crate) fn prepare(
+    objects: &[Object],
+    nodes: &[Node],
+    pods: &[Pod],
+    warnings: &mut Vec<String>,
+) -> (Vec<Event>, PersistentVolumeBinder) {
+    let stored = stored(objects, pods);
+    let mut binder = PersistentVolumeBinder::new(nodes, &stored);
+    let outcome = binder.bind_claims();
+    bind_claims_in_use(pods, &outcome.unbound, &mut binder, warnings);
+    warnings.extend(Doubts::of(pods, &outcome.unbound, &binder).warnings());
+    warnings.extend(made_anywhere(&outcome.made_anywhere, &binder));
+    let events = stored.into_iter().chain(binder.take_changes());
+    let events = events.filter_map(Event::of_storage).collect();
+    (events, binder)
+}
+
+/// What is stored about storage before the controller binds anything.
+fn stored(objects: &[Object], pods: &[Pod]) -> Vec<Object> {
     let default_class = default_class(objects);
     let mut known: HashSet<(&str, String)> = HashSet::new();
     let mut stored: Vec<Object> = Vec::new();
@@ -49,62 +68,197 @@ pub(crate) fn events(objects: &[Object], pods: &[Pod], warnings: &mut Vec<String
         match object {
             Object::PersistentVolumeClaim(claim) => give_class(claim, default_class),
             // Nobody has looked at it yet; the controller finds nothing wrong with it.
-            Object::PersistentVolume(volume) if volume.status.phase == "Pending" => {
+            Object::PersistentVolume(volume)
+                if matches!(volume.status.phase.as_str(), "" | "Pending") =>
+            {
                 volume.status.phase = "Available".to_owned();
             }
             _ => {}
         }
     }
-    warnings.extend(doubtful_claims(&stored, pods));
-    stored.into_iter().filter_map(Event::of_storage).collect()
+    stored
 }
 
-/// Claims of pods which want a place that are not in the input, or that wait to be bound
-/// by someone whom nobody plays here.
-fn doubtful_claims(stored: &[Object], pods: &[Pod]) -> Vec<String> {
-    let waiting_classes = stored.iter().filter_map(|object| match object {
-        Object::StorageClass(it) => (it.volume_binding_mode.as_deref()
-            == Some("WaitForFirstConsumer"))
-        .then_some(it.metadata.name.as_str()),
-        _ => None,
-    });
-    let waiting_classes: HashSet<&str> = waiting_classes.collect();
-    let claims = stored.iter().filter_map(|object| match object {
-        Object::PersistentVolumeClaim(it) => Some((
-            (it.metadata.namespace.as_str(), it.metadata.name.as_str()),
-            it,
-        )),
-        _ => None,
-    });
-    let claims: HashMap<(&str, &str), _> = claims.collect();
-    let mut used: BTreeSet<(&str, &str)> = BTreeSet::new();
-    for pod in pods.iter().filter(|pod| pod.spec.node_name.is_empty()) {
-        let sources = pod
-            .spec
-            .volumes
-            .iter()
-            .filter_map(|it| it.persistent_volume_claim.as_ref());
-        used.extend(sources.map(|it| (pod.metadata.namespace.as_str(), it.claim_name.as_str())));
-    }
-    let mut warnings = Vec::new();
-    for (namespace, name) in used {
-        let Some(claim) = claims.get(&(namespace, name)) else {
-            warnings.push(format!(
-                "PersistentVolumeClaim {namespace}/{name} is not in the input, so its pods wait; \
-                 a dump should have persistentvolumeclaims, persistentvolumes and storageclasses"
-            ));
-            continue;
-        };
-        let class = claim.spec.storage_class_name.as_deref().unwrap_or_default();
-        if claim.spec.volume_name.is_empty() && !waiting_classes.contains(class) {
-            warnings.push(format!(
-                "PersistentVolumeClaim {namespace}/{name} is bound to no volume, and no \
-                 StorageClass {class:?} that waits for pods is in the input, so its pods wait; \
-                 binding and provisioning at once are not rehearsed"
-            ));
+/// The name of the claim that a volume of a pod is.
+pub(crate) fn claim_of(pod: &Pod, volume: &Volume) -> Option<ClaimName> {
+    let name = match (&volume.persistent_volume_claim, &volume.ephemeral) {
+        (Some(claim), _) => claim.claim_name.clone(),
+        (None, Some(_)) => format!("{}-{}", pod.metadata.name, volume.name),
+        (None, None) => return None,
+    };
+    Some((pod.metadata.namespace.clone(), name))
+}
+
+/// A pod runs only with its volumes: claims that wait for their first pod and whose pod
+/// runs are bound, whatever the input says.
+fn bind_claims_in_use(
+    pods: &[Pod],
+    unbound: &BTreeMap<ClaimName, Unbound>,
+    binder: &mut PersistentVolumeBinder,
+    warnings: &mut Vec<String>,
+) {
+    let mut bound = Claims::default();
+    let is_running = |pod: &&Pod| pod.status.phase == "Running" && !pod.spec.node_name.is_empty();
+    for pod in pods.iter().filter(is_running) {
+        for volume in &pod.spec.volumes {
+            let Some(claim) = claim_of(pod, volume) else {
+                continue;
+            };
+            let waits = unbound.get(&claim) == Some(&Unbound::WaitsForPod);
+            if waits
+                && binder
+                    .claim(&claim)
+                    .is_some_and(|it| it.spec.volume_name.is_empty())
+            {
+                binder.provision(&claim, &pod.spec.node_name);
+                bound.add(&claim);
+            }
         }
     }
-    warnings
+    if bound.count > 0 {
+        warnings.push(format!(
+            "{bound}: not bound in the input, but a pod runs with it; taken as bound where the \
+             pod is"
+        ));
+    }
+}
+
+/// Claims, for people: the first and how many more.
+#[derive(Clone, Debug, Default)]
+struct Claims {
+    first: ClaimName,
+    count: usize,
+}
+
+impl Claims {
+    fn add(&mut self, claim: &ClaimName) {
+        if self.count == 0 {
+            self.first.clone_from(claim);
+        }
+        self.count += 1;
+    }
+}
+
+impl std::fmt::Display for Claims {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (namespace, name) = &self.first;
+        write!(f, "PersistentVolumeClaim {namespace}/{name}")?;
+        match self.count {
+            0 | 1 => Ok(()),
+            count => write!(f, " and {} more", count - 1),
+        }
+    }
+}
+
+/// Why claims of pods that want a place hold these pods back.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Doubt {
+    NotInInput,
+    VolumeNotInInput,
+    VolumeUnfit,
+    NoClass,
+    ClassNotInInput(String),
+    NoProvisioner(String),
+}
+
+impl Doubt {
+    fn message(&self) -> String {
+        match self {
+            Doubt::NotInInput => "not in the input, so its pods wait; a dump should have \
+                                  persistentvolumeclaims, persistentvolumes and storageclasses"
+                .to_owned(),
+            Doubt::VolumeNotInInput => {
+                "its PersistentVolume is not in the input, so its pods wait".to_owned()
+            }
+            Doubt::VolumeUnfit => "the PersistentVolume that it names is another claim's or does \
+                                   not do (size, class, mode), so its pods wait"
+                .to_owned(),
+            Doubt::NoClass => "no PersistentVolume will do, and there is no StorageClass to have \
+                               one made, neither named nor default, so its pods wait"
+                .to_owned(),
+            Doubt::ClassNotInInput(class) => format!(
+                "no PersistentVolume will do, and its StorageClass {class:?} is not in the input, \
+                 so its pods wait"
+            ),
+            Doubt::NoProvisioner(class) => format!(
+                "no PersistentVolume will do, and its StorageClass {class:?} makes none, so its \
+                 pods wait"
+            ),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Doubts(BTreeMap<Doubt, Claims>);
+
+impl Doubts {
+    fn of(
+        pods: &[Pod],
+        unbound: &BTreeMap<ClaimName, Unbound>,
+        binder: &PersistentVolumeBinder,
+    ) -> Self {
+        let mut doubts: BTreeMap<ClaimName, Doubt> = BTreeMap::new();
+        for pod in pods.iter().filter(|pod| pod.spec.node_name.is_empty()) {
+            for name in pod.spec.volumes.iter().filter_map(|it| claim_of(pod, it)) {
+                let doubt = Self::about(&name, unbound, binder);
+                doubts.extend(doubt.map(|doubt| (name, doubt)));
+            }
+        }
+        let mut grouped = Self::default();
+        for (name, doubt) in doubts {
+            grouped.0.entry(doubt).or_default().add(&name);
+        }
+        grouped
+    }
+
+    fn about(
+        name: &ClaimName,
+        unbound: &BTreeMap<ClaimName, Unbound>,
+        binder: &PersistentVolumeBinder,
+    ) -> Option<Doubt> {
+        let Some(claim) = binder.claim(name) else {
+            return Some(Doubt::NotInInput);
+        };
+        let class = || class_name(claim).to_owned();
+        match unbound.get(name) {
+            None => {
+                let volume = binder.volume(&claim.spec.volume_name);
+                volume.is_none().then_some(Doubt::VolumeNotInInput)
+            }
+            Some(Unbound::WaitsForPod) => None,
+            Some(Unbound::VolumeMissing) => Some(Doubt::VolumeNotInInput),
+            Some(Unbound::VolumeUnfit) => Some(Doubt::VolumeUnfit),
+            Some(Unbound::NoClass) => Some(Doubt::NoClass),
+            Some(Unbound::ClassMissing) => Some(Doubt::ClassNotInInput(class())),
+            Some(Unbound::NoProvisioner) => Some(Doubt::NoProvisioner(class())),
+        }
+    }
+
+    fn warnings(&self) -> impl Iterator<Item = String> {
+        let doubts = self.0.iter();
+        doubts.map(|(doubt, claims)| format!("{claims}: {}", doubt.message()))
+    }
+}
+
+/// What to say of volumes that are made before any pod has a place: by class.
+fn made_anywhere(claims: &[ClaimName], binder: &PersistentVolumeBinder) -> Vec<String> {
+    let mut by_class: BTreeMap<&str, Claims> = BTreeMap::new();
+    for name in claims {
+        let Some(claim) = binder.claim(name) else {
+            continue;
+        };
+        let class = binder.class(class_name(claim));
+        if class.is_some_and(|class| binder.is_topological(class)) {
+            by_class.entry(class_name(claim)).or_default().add(name);
+        }
+    }
+    let told = by_class.into_iter().map(|(class, claims)| {
+        format!(
+            "{claims}: StorageClass {class:?} makes volumes at once, wherever the driver likes; \
+             taken as reachable from every node that the class allows"
+        )
+    });
+    told.collect()
 }
 
 /// The claims that controllers make for a pod: those of its StatefulSet, and those of its
@@ -256,19 +410,122 @@ spec:
         assert_eq!(pending(&without_class), told);
     }
 
+    fn pod(name: &str, claim: &str, more: &str) -> String {
+        format!(
+            "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  containers: \
+             [{{name: c, image: i, resources: {{requests: {{cpu: 3}}}}}}]\n  volumes:\n  - name: \
+             v\n    persistentVolumeClaim: {{claimName: {claim}}}\n{more}"
+        )
+    }
+
+    fn claim(name: &str, more: &str) -> String {
+        format!(
+            "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: {name}}}\nspec:\n  \
+             accessModes: [ReadWriteMany]\n  resources: {{requests: {{storage: 1Gi}}}}\n{more}"
+        )
+    }
+
     #[test]
     fn claims_that_hold_pods_back_are_told() {
         assert_eq!(scenario_of(CLUSTER).warnings, Vec::<String>::new());
+        let cluster = [
+            CLUSTER,
+            &pod("p", "lost", ""),
+            &pod("q", "lost-too", ""),
+            &pod("r", "unclassed", ""),
+            &claim("unclassed", "  storageClassName: \"\"\n"),
+            &pod("s", "elsewhere", ""),
+            &claim("elsewhere", "  storageClassName: other\n"),
+            &pod("t", "half", ""),
+            &claim("half", "  volumeName: gone\n"),
+        ];
+        let told = scenario_of(&cluster.concat()).warnings;
+        let starts = [
+            "PersistentVolumeClaim default/lost and 1 more: not in the input",
+            "PersistentVolumeClaim default/half: its PersistentVolume is not in the input",
+            "PersistentVolumeClaim default/unclassed: no PersistentVolume will do, and there is",
+            "PersistentVolumeClaim default/elsewhere: no PersistentVolume will do, and its \
+             StorageClass \"other\" is not in the input",
+        ];
+        assert_eq!(told.len(), starts.len(), "{told:?}");
+        for (told, start) in told.iter().zip(starts) {
+            assert!(told.starts_with(start), "{told}");
+        }
+    }
+
+    #[test]
+    fn volumes_that_do_not_wait_for_pods_are_made_first() {
         let at_once = CLUSTER.replace("WaitForFirstConsumer", "Immediate");
-        let told = scenario_of(&at_once).warnings;
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].contains("default/data-web-0 is bound to no volume"));
-        let pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  \
-                   containers: [{name: c, image: i}]\n  volumes:\n  - name: v\n    \
-                   persistentVolumeClaim: {claimName: lost}\n";
-        let told = scenario_of(&format!("{CLUSTER}{pod}")).warnings;
+        assert_eq!(pending(&at_once), Vec::<String>::new());
+        assert_eq!(scenario_of(&at_once).warnings, Vec::<String>::new());
+        // Where a driver with zones makes them cannot be known.
+        let zones = "---\napiVersion: storage.k8s.io/v1\nkind: CSINode\nmetadata: {name: a}\n\
+                     spec: {drivers: [{name: csi.example.com, nodeID: a, topologyKeys: [zone]}]}\n";
+        let told = scenario_of(&format!("{at_once}{zones}")).warnings;
         assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains("default/lost is not in the input"));
+        let start =
+            "PersistentVolumeClaim default/data-web-0 and 3 more: StorageClass \"standard\"";
+        assert!(told[0].starts_with(start), "{told:?}");
+    }
+
+    #[test]
+    fn a_claim_and_a_volume_that_name_each_other_are_bound() {
+        let volume = "---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {name: v}\nspec:\n  \
+                      capacity: {storage: 2Gi}\n  accessModes: [ReadWriteMany]\n  nfs: {server: \
+                      s, path: /p}\n";
+        let claim = claim("c", "  storageClassName: \"\"\n  volumeName: v\n");
+        let manifest = [CLUSTER, volume, &claim, &pod("p", "c", "")].concat();
+        assert_eq!(pending(&manifest), Vec::<String>::new());
+        assert_eq!(scenario_of(&manifest).warnings, Vec::<String>::new());
+    }
+
+    const SECOND_NODE: &str = "---\napiVersion: v1\nkind: Node\nmetadata: {name: b, labels: \
+                               {zone: two}}\nstatus: {allocatable: {cpu: \"4\", memory: 8Gi, pods: \
+                               \"10\"}}\n";
+
+    /// A driver that tells nodes apart by this label.
+    fn driver(topology_keys: &str) -> String {
+        let node = |name: &str| {
+            format!(
+                "---\napiVersion: storage.k8s.io/v1\nkind: CSINode\nmetadata: {{name: {name}}}\n\
+                 spec: {{drivers: [{{name: csi.example.com, nodeID: {name}, topologyKeys: \
+                 [{topology_keys}]}}]}}\n"
+            )
+        };
+        node("a") + &node("b")
+    }
+
+    #[test]
+    fn pods_that_share_a_claim_go_wherever_its_volume_can_be_reached() {
+        let pods = pod("p", "c", "") + &pod("q", "c", "");
+        let shared = [CLUSTER, SECOND_NODE, &claim("c", ""), &pods].concat();
+        assert_eq!(pending(&shared), Vec::<String>::new());
+        let zonal = shared.clone() + &driver("zone");
+        let waits = "q: 0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match \
+                     PersistentVolume's node affinity.";
+        assert_eq!(pending(&zonal), [waits]);
+        assert_eq!(pending(&(shared + &driver(""))), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_claim_of_a_pod_that_runs_is_where_the_pod_is() {
+        let running = pod("p", "c", "  nodeName: b\nstatus: {phase: Running}\n");
+        let waiting = pod("q", "c", "");
+        let pods = [&*running, &waiting].concat();
+        let cluster = [
+            CLUSTER,
+            SECOND_NODE,
+            &driver("zone"),
+            &claim("c", ""),
+            &pods,
+        ]
+        .concat();
+        let told = scenario_of(&cluster).warnings;
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with("PersistentVolumeClaim default/c: not bound in the input"));
+        let waits = "q: 0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match \
+                     PersistentVolume's node affinity.";
+        assert_eq!(pending(&cluster), [waits]);
     }
 
     #[test]

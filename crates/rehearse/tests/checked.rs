@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outrank_api::decode::{Loaded, Object, load};
+use outrank_api::decode::{KeepRaw, LoadOptions, Loaded, LoadedObject, Object, load_with};
 use outrank_api::types::{Node, Pod};
 use outrank_checker::{Options, check, wrongly_pending};
 use outrank_rehearse::report::{PendingState, Report};
@@ -30,17 +30,17 @@ fn load_all(path: &str) -> Loaded {
     let inputs = files
         .iter()
         .map(|file| (file.name.as_str(), file.bytes.as_slice()));
-    let loaded = load(inputs);
+    let options = LoadOptions {
+        keep_raw: KeepRaw::All,
+        ..LoadOptions::default()
+    };
+    let loaded = load_with(options, inputs);
     assert!(loaded.errors.is_empty(), "{:?}", loaded.errors);
     loaded
 }
 
-fn objects(path: &str) -> Vec<Object> {
-    load_all(path)
-        .objects
-        .into_iter()
-        .map(|loaded| loaded.object)
-        .collect()
+fn objects(path: &str) -> Vec<LoadedObject> {
+    load_all(path).objects
 }
 
 /// Rehearses, and lets the checker look at the outcome.
@@ -114,7 +114,7 @@ fn the_example_trace_at_once() {
 }
 
 /// Three nodes with 4 cores, 8 GiB and 20 pods each; the second has an SSD.
-fn three_nodes() -> Vec<Object> {
+fn three_nodes() -> Vec<LoadedObject> {
     let node = |number: usize| {
         let name = format!("k8s-node0{number}");
         let mut labels = json!({"kubernetes.io/hostname": name});
@@ -126,17 +126,17 @@ fn three_nodes() -> Vec<Object> {
             "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "20"}},
         }))
         .expect("a node");
-        Object::Node(Box::new(node))
+        LoadedObject::from(Object::Node(Box::new(node)))
     };
     (1..=3).map(node).collect()
 }
 
 /// What becomes of manifests of `tests/seeds` on three nodes.
 fn seeds(names: &[&str]) -> Report {
-    let changes = names
+    let all = names
         .iter()
         .flat_map(|name| objects(&format!("tests/seeds/{name}")));
-    rehearse(&Scenario::new(three_nodes(), changes.collect()).expect("a scenario"))
+    rehearse(&Scenario::new(three_nodes(), all.collect()).expect("a scenario"))
 }
 
 fn warnings(name: &str) -> Vec<String> {
@@ -213,7 +213,7 @@ fn required_and_preferred_node_affinity() {
     // The preference decides between the two.
     let mut cluster = three_nodes();
     for object in &mut cluster {
-        if let Object::Node(node) = object
+        if let Object::Node(node) = &mut object.object
             && node.metadata.name == "k8s-node02"
         {
             node.metadata
@@ -235,7 +235,7 @@ fn tolerations_let_a_pod_onto_tainted_nodes_and_others_not() {
         ("key3", "", "NoSchedule"),
     ];
     for (object, (key, value, effect)) in cluster.iter_mut().zip(taints) {
-        if let Object::Node(node) = object {
+        if let Object::Node(node) = &mut object.object {
             let taint = json!({"key": key, "value": value, "effect": effect});
             node.spec
                 .taints

@@ -16,6 +16,10 @@ pub struct PodTemplateSpec {
     pub metadata: ObjectMeta,
     /// Their spec.
     pub spec: Arc<PodSpec>,
+    /// Stands for the fields that are not typed here (`args`, `env`, probes, ...): equal, in
+    /// one process, where these are. For controllers, which roll out such changes, too.
+    #[serde(skip)]
+    pub unread: u64,
 }
 
 /// A Deployment (also of the old groups `extensions/v1beta1`, `apps/v1beta1`, `apps/v1beta2`).

@@ -179,6 +179,12 @@ pub struct Container {
         deserialize_with = "null_default"
     )]
     pub ports: Vec<ContainerPort>,
+    /// Where volumes of the pod are mounted.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub volume_mounts: Vec<VolumeMount>,
     /// `Always` on an init container makes it a sidecar.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart_policy: Option<String>,
@@ -188,6 +194,16 @@ pub struct Container {
         deserialize_with = "null_default"
     )]
     pub restart_policy_rules: Vec<ContainerRestartRule>,
+}
+
+/// One of a container's `volumeMounts`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VolumeMount {
+    /// Name of the volume.
+    pub name: String,
+    /// Where it is in the container.
+    pub mount_path: String,
 }
 
 /// One of a container's `restartPolicyRules`.

@@ -218,13 +218,19 @@ pub struct CsiNodeSpec {
 
 /// A CSI driver on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct CsiNodeDriver {
     /// Name of the driver.
     pub name: String,
     /// How many volumes it can attach.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocatable: Option<VolumeNodeResources>,
+    /// Labels of nodes by which the driver tells places apart.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub topology_keys: Vec<String>,
 }
 
 /// `allocatable` of a driver on a node.

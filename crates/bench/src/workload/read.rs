@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use super::field::{Field, Fields, Problem};
 use super::{
-    CreateNamespaces, CreateNodes, CreatePods, NodeStrategy, OBJECTS_MAX, OPS_MAX, Op, TestCase,
-    WORKLOADS_MAX, Workload, WorkloadFile,
+    CreateNamespaces, CreateNodes, CreatePods, NodeStrategy, OBJECTS_MAX, OPS_MAX, Op,
+    POD_SETS_MAX, TestCase, WORKLOADS_MAX, Workload, WorkloadFile,
 };
 
 /// What upstream's files may say besides [`SUPPORTED_OPCODES`].
@@ -23,7 +23,6 @@ const OTHER_OPCODES: &[&str] = &[
     "allocResourceClaims",
     "churn",
     "createAny",
-    "createPodSets",
     "createResourceClaims",
     "createResourceDriver",
     "deletePods",
@@ -32,7 +31,13 @@ const OTHER_OPCODES: &[&str] = &[
     "stopCollectingMetrics",
     "updateAny",
 ];
-const SUPPORTED_OPCODES: &[&str] = &["createNodes", "createPods", "createNamespaces", "barrier"];
+const SUPPORTED_OPCODES: &[&str] = &[
+    "createNodes",
+    "createPods",
+    "createPodSets",
+    "createNamespaces",
+    "barrier",
+];
 
 const DEFAULT_NODE: &str = "
 apiVersion: v1
@@ -268,7 +273,11 @@ impl Reader<'_> {
         };
         let mut done = Vec::new();
         for (index, op) in ops.iter().enumerate() {
-            done.push(self.op(op, index, &mut run)?);
+            if opcode(op)? == "createPodSets" {
+                done.extend(self.create_pod_sets(op, &mut run)?);
+            } else {
+                done.push(self.op(op, index, &mut run)?);
+            }
         }
         for (name, param) in &run.params {
             if !run.used_params.contains(name) {
@@ -283,7 +292,10 @@ impl Reader<'_> {
     fn op<'c>(&mut self, op: &Field<'c>, index: usize, run: &mut Run<'c>) -> Result<Op, Failure> {
         match opcode(op)? {
             "createNodes" => self.create_nodes(op, run),
-            "createPods" => self.create_pods(op, index, run),
+            "createPods" => {
+                let namespace = format!("namespace-{index}");
+                self.create_pods(op, namespace, run)
+            }
             "createNamespaces" => self.create_namespaces(op, run),
             _ => {
                 op.object(&["opcode", "namespaces", "labelSelector", "stageRequirement"])?;
@@ -331,7 +343,7 @@ impl Reader<'_> {
     fn create_pods<'c>(
         &mut self,
         op: &Field<'c>,
-        index: usize,
+        default_namespace: String,
         run: &mut Run<'c>,
     ) -> Result<Op, Failure> {
         let supported = [
@@ -353,10 +365,8 @@ impl Reader<'_> {
                 .problem("is not the template of a Pod")
                 .into());
         };
-        let namespace = match fields.text("namespace")? {
-            Some(namespace) => namespace.to_owned(),
-            None => format!("namespace-{index}"),
-        };
+        let namespace = fields.text("namespace")?;
+        let namespace = namespace.map_or(default_namespace, str::to_owned);
         let what = format!("pod in namespace {namespace}");
         let place = Field {
             path: path.unwrap_or(op).path.clone(),
@@ -379,6 +389,32 @@ impl Reader<'_> {
             collect_metrics,
             skip_wait_to_completion,
         }))
+    }
+
+    /// The same pods in each of several namespaces.
+    fn create_pod_sets<'c>(
+        &mut self,
+        op: &Field<'c>,
+        run: &mut Run<'c>,
+    ) -> Result<Vec<Op>, Failure> {
+        let known = [
+            "opcode",
+            "count",
+            "countParam",
+            "namespacePrefix",
+            "createPodsOp",
+        ];
+        let fields = op.object(&known)?;
+        let prefix = fields.require("namespacePrefix")?.text()?.to_owned();
+        let pods = fields.require("createPodsOp")?;
+        let count = run.count(op, &fields)?;
+        if count > POD_SETS_MAX {
+            let message = format!("{count} sets of pods are too many: at most {POD_SETS_MAX}");
+            return Err(op.problem(message).into());
+        }
+        (0..count)
+            .map(|number| self.create_pods(&pods, format!("{prefix}-{number}"), run))
+            .collect()
     }
 
     fn create_namespaces<'c>(&mut self, op: &Field<'c>, run: &mut Run<'c>) -> Result<Op, Failure> {

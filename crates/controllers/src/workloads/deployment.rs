@@ -171,7 +171,10 @@ fn is_same(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
         labels.remove(TEMPLATE_HASH_LABEL);
         labels
     };
-    a.spec == b.spec && a.metadata.annotations == b.metadata.annotations && labels(a) == labels(b)
+    a.spec == b.spec
+        && a.unread == b.unread
+        && a.metadata.annotations == b.metadata.annotations
+        && labels(a) == labels(b)
 }
 
 /// The ReplicaSet that the Deployment controller would make for the template.

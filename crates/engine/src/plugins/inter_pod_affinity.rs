@@ -19,8 +19,8 @@ use rustc_hash::FxHashMap;
 use crate::cluster::{Cluster, PodInfo};
 use crate::cross::{Counter, CrossFilter, CrossPlan, CrossScore, Source};
 use crate::framework::{
-    ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, MAX_NODE_SCORE, NodeFilter,
-    NodeScore, Plugin, Reason, Refusal,
+    ClusterEvent, ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, MAX_NODE_SCORE,
+    NodeFilter, NodeScore, Plugin, Reason, Refusal,
 };
 use crate::ids::{NodeId, Symbol};
 use crate::pod_match::{AffinityTerm, AffinityTerms, LabelMatch, PodIdentity};
@@ -221,27 +221,39 @@ impl ClusterFilterPlugin for InterPodAffinity {
         true
     }
 
-    fn may_help(
-        &self,
-        pod: &IncomingPod<'_>,
-        other: PodInfo,
-        came: bool,
-        cluster: &Cluster,
-    ) -> bool {
+    fn may_help(&self, pod: &IncomingPod<'_>, event: &ClusterEvent<'_>, cluster: &Cluster) -> bool {
         let terms = cluster.affinity_terms(pod.info.terms);
-        let means_other = |terms: &[AffinityTerm]| {
+        let means = |terms: &[AffinityTerm], other: PodInfo| {
             let mut matcher = Matcher::new(terms.iter(), cluster);
             matcher.matches(other.identity, cluster).contains(&true)
         };
-        if came {
-            return means_other(&terms.required_affinity);
+        match event {
+            ClusterEvent::PodCame(other) => means(&terms.required_affinity, *other),
+            ClusterEvent::PodLeft(other) => {
+                let seen = Seen::new(pod, cluster);
+                let others = &cluster.affinity_terms(other.terms).required_anti_affinity;
+                // Affinity too: the last pod that matched is gone, and this one may be the
+                // first.
+                means(&terms.required_anti_affinity, *other)
+                    || means(&terms.required_affinity, *other)
+                    || others.iter().any(|term| seen.matches(term))
+            }
+            ClusterEvent::Node {
+                labels_before,
+                labels_after,
+            } => {
+                let own = terms.required_affinity.iter();
+                let own = own.chain(&terms.required_anti_affinity);
+                // What others dislike stays away from other labels now.
+                let others = cluster.placed_terms();
+                let others = others
+                    .flat_map(|number| &cluster.affinity_terms(number).required_anti_affinity);
+                let mut all = own.chain(others);
+                labels_before != labels_after && all.any(|term| event.moves_node(term.topology_key))
+            }
+            ClusterEvent::Namespace => true,
+            ClusterEvent::Storage { .. } | ClusterEvent::Selection => false,
         }
-        let seen = Seen::new(pod, cluster);
-        let others = &cluster.affinity_terms(other.terms).required_anti_affinity;
-        // Affinity too: the last pod that matched is gone, and this one may be the first.
-        means_other(&terms.required_anti_affinity)
-            || means_other(&terms.required_affinity)
-            || others.iter().any(|term| seen.matches(term))
     }
 }
 

@@ -5,15 +5,16 @@
 //! claim that is not bound yet counts as a volume of the driver that will make it.
 //! Source: `plugins/nodevolumelimits/csi.go`, Kubernetes 1.36.
 
+use outrank_api::decode::ObjectKind;
 use rustc_hash::FxHashSet;
 
-use crate::cluster::{Cluster, PodInfo};
+use crate::cluster::Cluster;
 use crate::framework::{
-    ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, Reason, Refusal,
+    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, Reason, Refusal,
 };
-use crate::ids::{NodeId, Symbol};
+use crate::ids::NodeId;
 use crate::plugins::volume_binding::{is_own_claim, not_own_claim};
-use crate::storage::{Claim, ClaimKey, CsiNode, PodVolume, PodVolumes};
+use crate::storage::{Claim, ClaimKey, Place, PlacesTaken, PodVolume, PodVolumes, VolumeHandle};
 
 /// See the module.
 pub struct NodeVolumeLimits;
@@ -29,24 +30,14 @@ impl Plugin for NodeVolumeLimits {
     }
 }
 
-/// A volume that takes one of a driver's places on a node.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Counted {
-    driver: Symbol,
-    volume: Handle,
-}
-
-/// What tells volumes of one driver apart.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Handle {
-    Volume(Symbol),
-    /// A volume that is still to be made, by its claim.
-    ToBeMade(ClaimKey),
-}
-
 struct Filter<'c> {
+    counting: Counting<'c>,
+    /// What the pod takes where there is no CSINode, and where there is one.
+    wanted: [PlacesTaken; 2],
+}
+
+struct Counting<'c> {
     cluster: &'c Cluster,
-    volumes: &'c PodVolumes,
 }
 
 impl ClusterFilterPlugin for NodeVolumeLimits {
@@ -64,23 +55,43 @@ impl ClusterFilterPlugin for NodeVolumeLimits {
             PodVolume::Disk(disk) => disk.csi.is_some(),
         };
         let has_any = volumes.volumes.iter().any(counts);
-        has_any.then(|| Box::new(Filter { cluster, volumes }) as Box<dyn NodeFilter>)
+        if !has_any {
+            return None;
+        }
+        let counting = Counting { cluster };
+        let wanted = [false, true].map(|has_csi_node| {
+            let mut wanted = FxHashSet::default();
+            let counted = counting.count(volumes, has_csi_node, true, &mut wanted);
+            counted.map(|()| wanted)
+        });
+        Some(Box::new(Filter { counting, wanted }))
     }
 
-    fn may_help(&self, pod: &IncomingPod<'_>, other: PodInfo, came: bool, _: &Cluster) -> bool {
-        !came && pod.info.volumes != 0 && other.volumes != 0
+    fn may_help(&self, pod: &IncomingPod<'_>, event: &ClusterEvent<'_>, cluster: &Cluster) -> bool {
+        let storage = &cluster.storage;
+        match event {
+            ClusterEvent::PodLeft(other) => other.volumes != 0,
+            ClusterEvent::Storage { kind, key } => match kind {
+                ObjectKind::VolumeAttachment | ObjectKind::CSINode => true,
+                ObjectKind::PersistentVolumeClaim | ObjectKind::PersistentVolume => {
+                    storage.concerns(storage.pod_volumes(pod.info.volumes), *kind, *key)
+                }
+                _ => false,
+            },
+            _ => false,
+        }
     }
 }
 
-impl Filter<'_> {
+impl Counting<'_> {
     /// The volumes of a pod that count on a node. Claims that do not exist are an error for
     /// the incoming pod only.
     fn count(
         &self,
         volumes: &PodVolumes,
-        csi_node: Option<&CsiNode>,
+        has_csi_node: bool,
         is_incoming: bool,
-        counted: &mut FxHashSet<Counted>,
+        counted: &mut FxHashSet<Place>,
     ) -> Result<(), Refusal> {
         let Some(namespace) = volumes.namespace else {
             return Ok(());
@@ -91,11 +102,11 @@ impl Filter<'_> {
                 PodVolume::Ephemeral(name) => (*name, true),
                 PodVolume::Disk(disk) => {
                     // Without a CSINode no driver has taken over there.
-                    if let (Some(csi), Some(_)) = (&disk.csi, csi_node) {
+                    if let (Some(csi), true) = (&disk.csi, has_csi_node) {
                         let csi = csi.as_ref().map_err(|text| error(text))?;
-                        counted.insert(Counted {
+                        counted.insert(Place {
                             driver: csi.driver,
-                            volume: Handle::Volume(csi.handle),
+                            volume: VolumeHandle::Volume(csi.handle),
                         });
                     }
                     continue;
@@ -111,30 +122,43 @@ impl Filter<'_> {
             if is_ephemeral && !is_own_claim(volumes, claim) {
                 return Err(error(&not_own_claim(volumes, key, self.cluster)));
             }
-            counted.extend(self.counted(key, claim, csi_node));
+            counted.extend(self.counted(key, claim, has_csi_node));
         }
         Ok(())
     }
 
+    /// The places that the pods of a node take.
+    fn count_pods(&self, node: NodeId) -> PlacesTaken {
+        let mut taken = FxHashSet::default();
+        for pod in self.cluster.pods(node) {
+            let number = self.cluster.pod_info(*pod).volumes;
+            if number != 0 {
+                let volumes = self.cluster.storage.pod_volumes(number);
+                self.count(volumes, true, false, &mut taken)?;
+            }
+        }
+        Ok(taken)
+    }
+
     /// What a claim counts as.
-    fn counted(&self, key: ClaimKey, claim: &Claim, csi_node: Option<&CsiNode>) -> Option<Counted> {
+    fn counted(&self, key: ClaimKey, claim: &Claim, has_csi_node: bool) -> Option<Place> {
         let storage = &self.cluster.storage;
         if let Some(volume) = claim.volume.and_then(|name| storage.volume(name)) {
-            let csi = match (&volume.csi, &volume.migrated, csi_node) {
+            let csi = match (&volume.csi, &volume.migrated, has_csi_node) {
                 (Some(csi), ..) => *csi,
-                (None, Some(migrated), Some(_)) => *migrated.csi.as_ref().ok()?,
+                (None, Some(migrated), true) => *migrated.csi.as_ref().ok()?,
                 _ => return None,
             };
             let is_named = !self.cluster.symbols.text(csi.handle).is_empty();
-            return is_named.then_some(Counted {
+            return is_named.then_some(Place {
                 driver: csi.driver,
-                volume: Handle::Volume(csi.handle),
+                volume: VolumeHandle::Volume(csi.handle),
             });
         }
         let (driver, is_successor) = storage.class(claim.class?)?.driver?;
-        (!is_successor || csi_node.is_some()).then_some(Counted {
+        (!is_successor || has_csi_node).then_some(Place {
             driver,
-            volume: Handle::ToBeMade(key),
+            volume: VolumeHandle::ToBeMade(key),
         })
     }
 
@@ -160,40 +184,41 @@ fn error(text: &str) -> Refusal {
 
 impl NodeFilter for Filter<'_> {
     fn filter_node(&self, node: NodeId) -> Result<(), Refusal> {
-        let cluster = self.cluster;
+        let cluster = self.counting.cluster;
         let node_name = cluster.name_symbol(node);
         let csi_node = cluster.storage.csi_node(node_name);
-        let mut wanted = FxHashSet::default();
-        self.count(self.volumes, csi_node, true, &mut wanted)?;
+        let wanted = &self.wanted[usize::from(csi_node.is_some())];
+        let wanted = wanted.as_ref().map_err(Clone::clone)?;
         let Some(csi_node) = csi_node.filter(|it| !wanted.is_empty() && !it.limits.is_empty())
         else {
             return Ok(());
         };
-        let mut attached = FxHashSet::default();
-        for pod in cluster.pods(node) {
-            let number = cluster.pod_info(*pod).volumes;
-            if number != 0 {
-                let volumes = cluster.storage.pod_volumes(number);
-                self.count(volumes, Some(csi_node), false, &mut attached)?;
-            }
-        }
-        wanted.retain(|volume| !attached.contains(volume));
-        attached.extend(cluster.storage.attached(node_name).map(|csi| Counted {
-            driver: csi.driver,
-            volume: Handle::Volume(csi.handle),
-        }));
-        let of = |volumes: &FxHashSet<Counted>, driver| {
-            volumes
+        let taken = cluster
+            .storage
+            .places_taken(node.index(), || self.counting.count_pods(node));
+        let taken = taken.as_ref().as_ref().map_err(Clone::clone)?;
+        let attached = || {
+            let attached = cluster.storage.attached(node_name).map(|csi| Place {
+                driver: csi.driver,
+                volume: VolumeHandle::Volume(csi.handle),
+            });
+            attached.filter(|it| !taken.contains(it))
+        };
+        let is_new = |volume: &&Place| !taken.contains(*volume);
+        let exceeds = |volume: &Place| {
+            let is_of_driver = |it: &Place| it.driver == volume.driver;
+            let attached: FxHashSet<Place> = attached().filter(is_of_driver).collect();
+            let count = wanted
                 .iter()
-                .filter(|volume| volume.driver == driver)
-                .count() as i64
-        };
-        let exceeds = |volume: &Counted| {
+                .filter(is_new)
+                .filter(|it| is_of_driver(it))
+                .count()
+                + taken.iter().filter(|it| is_of_driver(it)).count()
+                + attached.len();
             let limit = csi_node.limit(volume.driver);
-            let count = of(&wanted, volume.driver) + of(&attached, volume.driver);
-            limit.is_some_and(|limit| count > limit)
+            limit.is_some_and(|limit| count as i64 > limit)
         };
-        if wanted.iter().any(exceeds) {
+        if wanted.iter().filter(is_new).any(exceeds) {
             let reason = Reason::MaxVolumeCountExceeded;
             return Err(Refusal::new(
                 NodeVolumeLimits::NAME,

@@ -14,15 +14,15 @@ use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
 
-use crate::cluster::{Cluster, PodInfo};
+use crate::cluster::Cluster;
 use crate::cross::{Counter, CrossFilter, CrossPlan, CrossScore, Source};
 use crate::framework::{
-    ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, MAX_NODE_SCORE, NodeFilter,
-    NodeScore, Plugin, Reason, Refusal,
+    ClusterEvent, ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, MAX_NODE_SCORE,
+    NodeFilter, NodeScore, Plugin, Reason, Refusal,
 };
 use crate::ids::{NodeId, Symbol, Symbols};
 use crate::plugins::taint_toleration::TaintToleration;
-use crate::pod_match::{LabelMatch, SpreadConstraint};
+use crate::pod_match::{LabelMatch, SpreadConstraint, label_value};
 use crate::release::Release;
 
 /// See the module.
@@ -390,16 +390,29 @@ impl ClusterFilterPlugin for PodTopologySpread {
         true
     }
 
-    fn may_help(&self, pod: &IncomingPod<'_>, other: PodInfo, _: bool, cluster: &Cluster) -> bool {
-        let (own, other) = (
-            cluster.identity(pod.info.identity),
-            cluster.identity(other.identity),
-        );
-        let constraints = self.constraints(pod, cluster, true);
-        own.namespace == other.namespace
-            && constraints
-                .iter()
-                .any(|constraint| constraint.selector.matches(&other.labels))
+    fn may_help(&self, pod: &IncomingPod<'_>, event: &ClusterEvent<'_>, cluster: &Cluster) -> bool {
+        let constraints = || self.constraints(pod, cluster, true);
+        match event {
+            ClusterEvent::PodCame(other) | ClusterEvent::PodLeft(other) => {
+                let (own, other) = (
+                    cluster.identity(pod.info.identity),
+                    cluster.identity(other.identity),
+                );
+                own.namespace == other.namespace
+                    && (constraints().iter()).any(|it| it.selector.matches(&other.labels))
+            }
+            ClusterEvent::Node {
+                labels_before,
+                labels_after,
+            } => {
+                let has = |labels: &[(Symbol, Symbol)], key| label_value(labels, key).is_some();
+                constraints().iter().any(|it| {
+                    has(labels_before, it.topology_key) || has(labels_after, it.topology_key)
+                })
+            }
+            ClusterEvent::Selection => pod.class.spread_constraints.is_empty(),
+            ClusterEvent::Storage { .. } | ClusterEvent::Namespace => false,
+        }
     }
 }
 

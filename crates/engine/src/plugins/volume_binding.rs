@@ -19,10 +19,10 @@ use std::collections::BTreeMap;
 use outrank_api::quantity::Quantity;
 use rustc_hash::FxHashMap;
 
-use crate::cluster::{Cluster, PodInfo};
+use crate::cluster::Cluster;
 use crate::framework::{
-    ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, NodeFilter, NodeScore, Plugin,
-    Reason, Refusal,
+    ClusterEvent, ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, NodeFilter,
+    NodeScore, Plugin, Reason, Refusal,
 };
 use crate::ids::{NodeId, Symbol};
 use crate::node_match::NodeRequirement;
@@ -460,8 +460,18 @@ impl ClusterFilterPlugin for VolumeBinding {
         filter.find(node).ok()
     }
 
-    fn may_help(&self, _: &IncomingPod<'_>, _: PodInfo, _: bool, _: &Cluster) -> bool {
-        false
+    fn may_help(&self, pod: &IncomingPod<'_>, event: &ClusterEvent<'_>, cluster: &Cluster) -> bool {
+        let storage = &cluster.storage;
+        match event {
+            ClusterEvent::Storage { kind, key } => {
+                storage.concerns(storage.pod_volumes(pod.info.volumes), *kind, *key)
+            }
+            ClusterEvent::Node {
+                labels_before,
+                labels_after,
+            } => labels_before != labels_after,
+            _ => false,
+        }
     }
 }
 

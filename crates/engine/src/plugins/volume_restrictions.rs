@@ -6,9 +6,11 @@
 //! with access mode `ReadWriteOncePod` that a pod uses refuses every node.
 //! Source: `plugins/volumerestrictions/volume_restrictions.go`, Kubernetes 1.36.
 
-use crate::cluster::{Cluster, PodInfo};
+use outrank_api::decode::ObjectKind;
+
+use crate::cluster::Cluster;
 use crate::framework::{
-    ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, Reason, Refusal,
+    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, Reason, Refusal,
 };
 use crate::ids::NodeId;
 use crate::plugins::volume_binding::claim_not_found;
@@ -83,23 +85,20 @@ impl ClusterFilterPlugin for VolumeRestrictions {
         (has_disks || filter.is_claim_taken).then(|| Box::new(filter) as Box<dyn NodeFilter>)
     }
 
-    fn may_help(
-        &self,
-        pod: &IncomingPod<'_>,
-        other: PodInfo,
-        came: bool,
-        cluster: &Cluster,
-    ) -> bool {
-        if came || pod.info.volumes == 0 || other.volumes == 0 {
-            return false;
+    fn may_help(&self, pod: &IncomingPod<'_>, event: &ClusterEvent<'_>, cluster: &Cluster) -> bool {
+        let storage = &cluster.storage;
+        let own = storage.pod_volumes(pod.info.volumes);
+        match event {
+            ClusterEvent::PodLeft(other) => {
+                let others = storage.pod_volumes(other.volumes);
+                let is_shared = |claim| others.claims().any(|other| other == claim);
+                own.disks().any(|disk| conflicts(disk, others)) || own.claims().any(is_shared)
+            }
+            ClusterEvent::Storage { kind, key } => {
+                *kind == ObjectKind::PersistentVolumeClaim && storage.concerns(own, *kind, *key)
+            }
+            _ => false,
         }
-        let own = cluster.storage.pod_volumes(pod.info.volumes);
-        let others = cluster.storage.pod_volumes(other.volumes);
-        let shares_claim = || {
-            own.claims()
-                .any(|own| others.claims().any(|other| own == other))
-        };
-        own.disks().any(|disk| conflicts(disk, others)) || shares_claim()
     }
 }
 

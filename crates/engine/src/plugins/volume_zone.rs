@@ -6,9 +6,11 @@
 //! volume names, under the same key or, for the keys of the past, under today's.
 //! Source: `plugins/volumezone/volume_zone.go`, Kubernetes 1.36.
 
-use crate::cluster::{Cluster, PodInfo};
+use outrank_api::decode::ObjectKind;
+
+use crate::cluster::Cluster;
 use crate::framework::{
-    ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, Reason, Refusal,
+    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, Reason, Refusal,
 };
 use crate::ids::{NodeId, Symbol, Symbols};
 use crate::plugins::volume_binding::claim_not_found;
@@ -135,8 +137,18 @@ impl ClusterFilterPlugin for VolumeZone {
         has_a_say.then(|| Box::new(filter) as Box<dyn NodeFilter>)
     }
 
-    fn may_help(&self, _: &IncomingPod<'_>, _: PodInfo, _: bool, _: &Cluster) -> bool {
-        false
+    fn may_help(&self, pod: &IncomingPod<'_>, event: &ClusterEvent<'_>, cluster: &Cluster) -> bool {
+        let storage = &cluster.storage;
+        let ClusterEvent::Storage { kind, key } = event else {
+            return self.labels.iter().any(|label| event.moves_node(*label));
+        };
+        let counts = matches!(
+            kind,
+            ObjectKind::PersistentVolumeClaim
+                | ObjectKind::PersistentVolume
+                | ObjectKind::StorageClass
+        );
+        counts && storage.concerns(storage.pod_volumes(pod.info.volumes), *kind, *key)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use outrank_api::decode::Object;
+use outrank_api::decode::{LoadedObject, Object};
 use outrank_api::labels::Selector;
 use outrank_api::types::{Deployment, LabelSelector, OwnerReference, Pod, ReplicaSet};
 
@@ -15,7 +15,8 @@ const TEMPLATE_HASH_LABEL: &str = "pod-template-hash";
 /// The ReplicaSets that pods name as their controllers, that are not among the objects,
 /// and that must be a Deployment's. If a Deployment has several, only the one of its
 /// newest pods has the Deployment's template; the others are older and go down to none.
-pub(super) fn missing(objects: &[Object]) -> Vec<ReplicaSet> {
+pub(super) fn missing(objects: &[LoadedObject]) -> Vec<ReplicaSet> {
+    let objects: Vec<&Object> = objects.iter().map(|loaded| &loaded.object).collect();
     let present = |namespace: &str, name: &str| {
         objects.iter().any(|object| match object {
             Object::ReplicaSet(set) => {
@@ -25,7 +26,7 @@ pub(super) fn missing(objects: &[Object]) -> Vec<ReplicaSet> {
         })
     };
     let mut orphans: BTreeMap<(&str, &str), Vec<&Pod>> = BTreeMap::new();
-    for object in objects {
+    for object in &objects {
         if let Object::Pod(pod) = object
             && let Some(owner) = pod.metadata.controller()
             && owner.kind == "ReplicaSet"
@@ -39,7 +40,7 @@ pub(super) fn missing(objects: &[Object]) -> Vec<ReplicaSet> {
     }
     orphans.retain(|(namespace, name), _| !present(namespace, name));
     let mut made = Vec::new();
-    for object in objects {
+    for object in &objects {
         if let Object::Deployment(deployment) = object {
             made.extend(of_deployment(deployment, &orphans));
         }

@@ -4,14 +4,15 @@
 //! and DaemonSets stay as they are. A rollout that hangs on the way would go unnoticed, so
 //! every one is pointed out.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use outrank_api::decode::Object;
+use outrank_api::decode::{Object, ObjectKey};
 use outrank_api::types::{Container, Pod, PodSpec};
 
 /// What to tell people about the rollouts that these objects bring about.
 pub(super) fn warnings(
     objects: &[Object],
+    new_templates: &HashSet<ObjectKey>,
     kept: &[Pod],
     deleted: &[Pod],
     created: &[Pod],
@@ -33,7 +34,10 @@ pub(super) fn warnings(
         let (kind, metadata) = (object.kind().name(), object.metadata());
         let (namespace, name) = (&*metadata.namespace, &*metadata.name);
         let pods = owned.get(&[kind, namespace, name]).into_iter().flatten();
-        let differing: Vec<_> = pods.filter(|pod| differs(&pod.spec, template)).collect();
+        let is_new = new_templates.contains(&object.key());
+        let differing: Vec<_> = pods
+            .filter(|pod| is_new || differs(&pod.spec, template))
+            .collect();
         if let [first, ..] = differing.as_slice() {
             warnings.push(format!(
                 "{kind} {namespace}/{name}: its template differs from {} running pods ({}, ...); \

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 
 use crate::cluster::{Cluster, PodInfo};
 use crate::framework::{
-    ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, MAX_NODE_SCORE, NodeFilter,
-    NodeScore, Plugin, Reason, Refusal,
+    ClusterEvent, ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, MAX_NODE_SCORE,
+    NodeFilter, NodeScore, Plugin, Reason, Refusal,
 };
 use crate::ids::{NodeId, Symbol, Symbols};
 use crate::pod_match::{LabelMatch, label_value};
@@ -108,8 +108,12 @@ impl ClusterFilterPlugin for ServiceAffinity {
         Some(Box::new(Filter { cluster, wanted }))
     }
 
-    fn may_help(&self, _: &IncomingPod<'_>, _: PodInfo, _: bool, _: &Cluster) -> bool {
-        !self.affinity_labels.is_empty()
+    fn may_help(&self, _: &IncomingPod<'_>, event: &ClusterEvent<'_>, _: &Cluster) -> bool {
+        let is_about_nodes_or_pods = !matches!(
+            event,
+            ClusterEvent::Storage { .. } | ClusterEvent::Namespace
+        );
+        is_about_nodes_or_pods && !self.affinity_labels.is_empty()
     }
 }
 

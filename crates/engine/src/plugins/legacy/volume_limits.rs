@@ -11,9 +11,9 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::cluster::{Cluster, PodInfo};
+use crate::cluster::Cluster;
 use crate::framework::{
-    ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, Reason, Refusal,
+    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, Reason, Refusal,
 };
 use crate::ids::{NodeId, Symbol};
 use crate::plugins::node_volume_limits::NodeVolumeLimits;
@@ -122,8 +122,12 @@ impl ClusterFilterPlugin for VolumeLimits {
         (!filter.wanted.is_empty()).then(|| Box::new(filter) as Box<dyn NodeFilter>)
     }
 
-    fn may_help(&self, pod: &IncomingPod<'_>, other: PodInfo, came: bool, _: &Cluster) -> bool {
-        !came && pod.info.volumes != 0 && other.volumes != 0
+    fn may_help(&self, _: &IncomingPod<'_>, event: &ClusterEvent<'_>, _: &Cluster) -> bool {
+        match event {
+            ClusterEvent::PodLeft(other) => other.volumes != 0,
+            ClusterEvent::Storage { .. } => true,
+            _ => false,
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 
 pub mod components;
 pub mod golden;
+mod policies;
 mod scenarios;
 #[cfg(feature = "schema")]
 pub mod schema;

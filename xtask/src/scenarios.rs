@@ -60,7 +60,17 @@ pub(crate) fn is_served(family: &str) -> bool {
 /// # Errors
 /// The first difference, readable.
 pub(crate) fn check(scenario: &Value, expected: &Value) -> Result<usize, String> {
-    let mut run = Run::new(scenario)?;
+    let config = match &scenario["config"] {
+        Value::Null => EngineConfig::default(),
+        config => {
+            let config = outrank_config::read(config).map_err(|errors| {
+                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                format!("  configuration refused: {}", errors.join("; "))
+            })?;
+            config.engine
+        }
+    };
+    let mut run = Run::new(&config, scenario)?;
     let expected = expected["results"]
         .as_array()
         .ok_or("the answer has no results")?;
@@ -79,24 +89,16 @@ pub(crate) fn check(scenario: &Value, expected: &Value) -> Result<usize, String>
     Ok(0)
 }
 
-struct Run {
-    engine: Engine,
+/// A scenario under way.
+pub(crate) struct Run {
+    pub(crate) engine: Engine,
     pods: Vec<Pod>,
 }
 
 impl Run {
-    fn new(scenario: &Value) -> Result<Self, String> {
-        let config = match &scenario["config"] {
-            Value::Null => EngineConfig::default(),
-            config => {
-                let config = outrank_config::read(config).map_err(|errors| {
-                    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                    format!("  configuration refused: {}", errors.join("; "))
-                })?;
-                config.engine
-            }
-        };
-        let mut engine = Engine::new(&config)?;
+    /// Builds the cluster of a scenario, with its pods waiting.
+    pub(crate) fn new(config: &EngineConfig, scenario: &Value) -> Result<Self, String> {
+        let mut engine = Engine::new(config)?;
         for object in objects(&scenario["objects"])? {
             match object {
                 Object::Namespace(it) => engine.handle(Event::NamespaceChanged(*it), 0),
@@ -128,7 +130,7 @@ impl Run {
     }
 
     /// Tries the pod at `index` and tells everything about it, in the recorded form.
-    fn next(&mut self, index: usize) -> Result<Value, String> {
+    pub(crate) fn next(&mut self, index: usize) -> Result<Value, String> {
         let pod = self.pods.get(index).ok_or("more answers than pods")?;
         let key = pod.key();
         let id = self.engine.pod(&pod.metadata.namespace, &pod.metadata.name);
@@ -208,7 +210,14 @@ impl Run {
             insert("preFilterNodes", names.collect());
         }
         let refused = evaluation.refused.iter();
-        let refused = refused.map(|(node, refusal)| (cluster.name(*node), self.status(refusal)));
+        let refused = refused.map(|(node, refusal)| {
+            let mut status = self.status(refusal);
+            let mut by_node = evaluation.refused_by.iter();
+            if let Some((_, all)) = by_node.find(|(other, _)| other == node) {
+                status["all"] = self.statuses(all);
+            }
+            (cluster.name(*node), status)
+        });
         insert("filter", object(refused));
         insert("feasible", self.names(&evaluation.feasible));
         let by_node = |values: &[i64]| {
@@ -268,6 +277,18 @@ impl Run {
             .min_by_key(|node| self.engine.cluster().name(*node))
     }
 
+    /// What each of several plugins said.
+    fn statuses(&self, refusals: &[Refusal]) -> Value {
+        let statuses = refusals.iter().map(|refusal| {
+            let Value::Object(mut status) = self.status(refusal) else {
+                return (refusal.plugin, Value::Null);
+            };
+            status.remove("plugin");
+            (refusal.plugin, status.into())
+        });
+        object(statuses)
+    }
+
     fn status(&self, refusal: &Refusal) -> Value {
         let cluster = self.engine.cluster();
         let mut reasons: Vec<String> = refusal
@@ -300,7 +321,8 @@ fn objects(list: &Value) -> Result<Vec<Object>, String> {
         .map_err(|findings| format!("  object refused: {findings:?}"))
 }
 
-fn object<'a>(entries: impl Iterator<Item = (&'a str, Value)>) -> Value {
+/// An object with these fields.
+pub(crate) fn object<'a>(entries: impl Iterator<Item = (&'a str, Value)>) -> Value {
     Value::Object(
         entries
             .map(|(name, value)| (name.to_owned(), value))
@@ -308,8 +330,20 @@ fn object<'a>(entries: impl Iterator<Item = (&'a str, Value)>) -> Value {
     )
 }
 
-/// Compares two answers field by field.
+/// Compares two answers field by field, those that are not served left out.
 fn compare(expected: &Value, actual: &Value) -> Result<(), String> {
+    compare_without(NOT_SERVED_FIELDS, expected, actual)
+}
+
+/// Compares two answers field by field, some left out.
+///
+/// # Errors
+/// The first difference.
+pub(crate) fn compare_without(
+    left_out: &[&str],
+    expected: &Value,
+    actual: &Value,
+) -> Result<(), String> {
     let names = |value: &Value| {
         value
             .as_object()
@@ -323,7 +357,7 @@ fn compare(expected: &Value, actual: &Value) -> Result<(), String> {
         .collect::<BTreeSet<_>>()
     {
         let (expected, actual) = (&expected[&name], &actual[&name]);
-        if expected != actual && !NOT_SERVED_FIELDS.contains(&name.as_str()) {
+        if expected != actual && !left_out.contains(&name.as_str()) {
             return Err(format!(
                 "{name}\n    expected {expected}\n    actual   {actual}"
             ));

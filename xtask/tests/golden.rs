@@ -25,6 +25,11 @@ fn scheduler_scenarios() {
 }
 
 #[test]
+fn policies() {
+    check("policy", 300);
+}
+
+#[test]
 fn components() {
     check("components", 1_500);
 }

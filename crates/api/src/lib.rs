@@ -35,6 +35,7 @@ pub mod labels;
 pub mod names;
 pub mod node_selector;
 pub mod pod_resources;
+pub mod prefer_avoid_pods;
 pub mod qos;
 pub mod quantity;
 pub mod schema;

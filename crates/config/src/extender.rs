@@ -17,7 +17,7 @@ use crate::duration::{SignedDuration, duration};
 use crate::fields::Fields;
 
 /// How long an extender may take if its configuration does not say.
-const HTTP_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
+pub(crate) const HTTP_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
 /// An extender as configured. A verb that is empty is not asked for.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use crate::ConfigError;
 
+/// What is said of a field that nobody read.
+pub(crate) const NO_SUCH_FIELD: &str = "there is no such field";
+
 /// The fields of an object that have not been read yet.
 pub(crate) struct Fields<'v> {
     path: String,
@@ -145,10 +148,15 @@ impl<'v> Fields<'v> {
         }
     }
 
+    /// Whether all fields have been read.
+    pub(crate) fn is_read(&self) -> bool {
+        self.unread.is_empty()
+    }
+
     /// Reports the fields that nobody read.
     pub(crate) fn finish(self, errors: &mut Vec<ConfigError>) {
         for name in self.unread.keys() {
-            let message = "there is no such field".to_owned();
+            let message = NO_SUCH_FIELD.to_owned();
             errors.push(ConfigError {
                 path: self.path(name),
                 message,

@@ -28,6 +28,7 @@ mod fields;
 mod known_plugins;
 mod plugin_args;
 mod plugin_sets;
+pub mod policy;
 mod process;
 mod schema;
 
@@ -86,7 +87,10 @@ pub struct ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.message)
+        match self.path.as_str() {
+            "" => f.write_str(&self.message),
+            path => write!(f, "{path}: {}", self.message),
+        }
     }
 }
 

@@ -14,9 +14,11 @@ use outrank_api::types::{StringMap, Taint};
 use rustc_hash::FxHashMap;
 
 use crate::ids::{Interner, NodeId, PodId, ResourceId, Symbol, Symbols, TaintSetId};
+use crate::node_tree::{NodeTree, ZoneKey};
+use crate::plugins::legacy::node_conditions::NodeConditions;
 use crate::plugins::node_declared_features::FeatureSet;
 use crate::pod_match::{AffinityTerms, LabelMatch, Labels, PodIdentity, label_value};
-use crate::storage::Storage;
+use crate::storage::{Storage, TOPOLOGY_LABELS};
 
 /// Nodes, their use, and the tables of interned names.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +40,7 @@ pub struct Cluster {
     pod_info: Vec<PodInfo>,
     namespaces: BTreeMap<Symbol, Labels>,
     services: BTreeMap<(Symbol, Symbol), Labels>,
-    owner_selectors: FxHashMap<OwnerKey, LabelMatch>,
+    owner_selectors: BTreeMap<OwnerKey, LabelMatch>,
     /// Annotations that plugins read.
     annotation_keys: BTreeSet<String>,
 
@@ -57,7 +59,55 @@ pub struct Cluster {
     non_zero_memory_bytes: Vec<i64>,
     host_ports: Vec<Vec<HostPort>>,
     pods: Vec<Vec<PodId>>,
+    legacy: Option<Legacy>,
     log: ChangeLog,
+}
+
+/// What is kept if there are plugins of the past.
+#[derive(Clone, Debug, Default)]
+struct Legacy {
+    nodes: Vec<LegacyNode>,
+    /// The scheduler's own order of nodes.
+    tree: NodeTree,
+}
+
+/// What only plugins of the past read of a node.
+#[derive(Clone, Debug, Default)]
+pub struct LegacyNode {
+    /// Conditions that keep pods away.
+    pub conditions: NodeConditions,
+    /// Controllers, by kind and UID, whose pods had better go elsewhere (annotation
+    /// `scheduler.alpha.kubernetes.io/preferAvoidPods`).
+    pub avoided_controllers: Box<[(Symbol, Symbol)]>,
+    /// How many volumes can be attached, by what follows `attachable-volumes-` in the names
+    /// of the node's allocatable.
+    pub attachable_volumes: Box<[(Box<str>, i64)]>,
+    /// On how many nodes each of its images was when the node was last told of, sorted by
+    /// image.
+    image_node_counts: Box<[(Symbol, u32)]>,
+}
+
+impl LegacyNode {
+    /// What is known of a node when its object is compiled.
+    pub(crate) fn new(
+        conditions: NodeConditions,
+        avoided_controllers: Box<[(Symbol, Symbol)]>,
+        attachable_volumes: Box<[(Box<str>, i64)]>,
+    ) -> Self {
+        Self {
+            conditions,
+            avoided_controllers,
+            attachable_volumes,
+            image_node_counts: Box::default(),
+        }
+    }
+
+    /// On how many nodes an image was when this one was last told of; 0 if it is not here.
+    pub fn image_node_count(&self, image: Symbol) -> u32 {
+        let counts = &self.image_node_counts;
+        let found = counts.binary_search_by_key(&image, |(image, _)| *image);
+        found.map_or(0, |place| counts[place].1)
+    }
 }
 
 /// What other pods can see of a pod.
@@ -117,6 +167,8 @@ pub struct NodeObject {
     pub allowed_pods: i64,
     /// What pods may use, by resource.
     pub allocatable: Vec<(ResourceId, i64)>,
+    /// What only plugins of the past read; `None` if there are none.
+    pub legacy: Option<LegacyNode>,
 }
 
 /// What one pod takes of its node.
@@ -254,6 +306,28 @@ impl Cluster {
     /// The node's taints.
     pub fn taints(&self, node: NodeId) -> &[Taint] {
         &self.taint_sets[self.taint_set[node.index()].index()]
+    }
+
+    /// What only plugins of the past read of the node; `None` if nobody has it kept.
+    pub fn legacy_node(&self, node: NodeId) -> Option<&LegacyNode> {
+        self.legacy.as_ref()?.nodes.get(node.index())
+    }
+
+    /// Whether there are plugins of the past.
+    pub(crate) fn keeps_legacy(&self) -> bool {
+        self.legacy.is_some()
+    }
+
+    /// Has what only plugins of the past read kept. To be called before there are nodes.
+    pub(crate) fn keep_legacy(&mut self) {
+        self.legacy.get_or_insert_default();
+    }
+
+    /// All nodes in the scheduler's own order, in which zones take turns; none if nobody
+    /// has it kept. O(nodes).
+    pub fn nodes_in_turns(&self) -> Vec<NodeId> {
+        let tree = self.legacy.as_ref().map(|legacy| &legacy.tree);
+        tree.map(NodeTree::in_turns).unwrap_or_default()
     }
 
     /// Whether the node is cordoned.
@@ -411,6 +485,17 @@ impl Cluster {
         labels
     }
 
+    /// The labels that a service selects which selects the pod: the first such, by name.
+    pub fn first_service(&self, pod: &PodIdentity) -> Option<&Labels> {
+        let start = (pod.namespace, Symbol(0));
+        let own = self
+            .services
+            .range(start..)
+            .take_while(|((ns, _), _)| *ns == pod.namespace);
+        let selects = |labels: &&Labels| LabelMatch::of_labels(labels).matches(&pod.labels);
+        own.map(|(_, labels)| labels).find(selects)
+    }
+
     /// Tells which pods a workload selects; `None` forgets it.
     pub(crate) fn set_owner_selector(&mut self, owner: OwnerKey, selector: Option<LabelMatch>) {
         match selector {
@@ -422,6 +507,19 @@ impl Cluster {
     /// Which pods a workload selects.
     pub fn owner_selector(&self, owner: OwnerKey) -> Option<&LabelMatch> {
         self.owner_selectors.get(&owner)
+    }
+
+    /// What workloads select which select the pod; none selects a pod without labels.
+    /// O(workloads).
+    pub fn selectors_of_owners<'c>(
+        &'c self,
+        pod: &'c PodIdentity,
+    ) -> impl Iterator<Item = &'c LabelMatch> {
+        let owners = self.owner_selectors.iter();
+        let own = owners.filter(|((_, namespace, _), _)| *namespace == pod.namespace);
+        own.map(|(_, selector)| selector)
+            .filter(|_| !pod.labels.is_empty())
+            .filter(|selector| !selector.is_empty() && selector.matches(&pod.labels))
     }
 
     /// What changed, for caches.
@@ -449,6 +547,9 @@ impl Cluster {
         for (resource, amount) in object.allocatable {
             self.allocatable[resource.index()][row] = amount;
         }
+        if let Some(legacy) = object.legacy {
+            self.set_legacy(node, legacy);
+        }
         self.log.push(node, Change::Object);
         node
     }
@@ -462,6 +563,9 @@ impl Cluster {
         let row = node.index();
         self.set_images(row, Vec::new());
         self.by_name.remove(&self.name[row]);
+        if let Some(legacy) = &mut self.legacy {
+            legacy.tree.remove(node);
+        }
         self.present[row] = false;
         self.images_epoch += 1;
         self.free_rows.push(node);
@@ -522,6 +626,29 @@ impl Cluster {
         let before = self.pods[row].len() - pods.len();
         self.pods[row].truncate(before);
         seen
+    }
+
+    fn set_legacy(&mut self, node: NodeId, mut object: LegacyNode) {
+        let images = self.images[node.index()].iter();
+        let counts = images.filter_map(|image| Some((*image, self.image(*image)?.node_count)));
+        object.image_node_counts = counts.collect();
+        let zone = self.zone_key(node);
+        if let Some(legacy) = &mut self.legacy {
+            let rows = self.name.len();
+            legacy.nodes.resize_with(rows, LegacyNode::default);
+            legacy.nodes[node.index()] = object;
+            legacy.tree.set(node, zone);
+        }
+    }
+
+    /// Region and zone of a node by the labels of the past, or else by today's.
+    fn zone_key(&self, node: NodeId) -> ZoneKey {
+        let [past_zone, past_region, zone, region] = TOPOLOGY_LABELS.map(|key| {
+            let key = self.symbols.find(key)?;
+            let value = self.label(node, key)?;
+            (!self.symbols.text(value).is_empty()).then_some(value)
+        });
+        (past_region.or(region), past_zone.or(zone))
     }
 
     fn count_terms(&mut self, row: usize, pod: PodId, by: isize) {

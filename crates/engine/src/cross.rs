@@ -22,11 +22,16 @@ use crate::plugins::pod_topology_spread::PodTopologySpread;
 use crate::plugins::taint_toleration::TaintToleration;
 use crate::pod_class::PodClass;
 use crate::pod_match::{AffinityTerm, LabelMatch};
+use crate::release::Release;
 
 /// What is counted for a pod, and how counts refuse and rate nodes. Counters are named by
 /// their place in `counters`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CrossPlan {
+    /// Whose words refusals are in, and whose roundings scores.
+    pub release: Release,
+    /// What every node gets, weights included: the scores of plugins that rate all alike.
+    pub constant_score: i64,
     /// What is counted.
     pub counters: Vec<Counter>,
     /// What refuses nodes, in the profile's order.
@@ -296,12 +301,12 @@ impl CrossCounts {
     pub(crate) fn refuse(&self, plan: &CrossPlan, group: &[i64]) -> Option<Refusal> {
         plan.filters
             .iter()
-            .find_map(|filter| self.refuse_by(filter, group))
+            .find_map(|filter| self.refuse_by(filter, plan.release, group))
     }
 
-    fn refuse_by(&self, filter: &CrossFilter, group: &[i64]) -> Option<Refusal> {
+    fn refuse_by(&self, filter: &CrossFilter, release: Release, group: &[i64]) -> Option<Refusal> {
         let spread = PodTopologySpread::NAME;
-        let affinity = InterPodAffinity::NAME;
+        let affinity = |reason| InterPodAffinity::refusal(release, reason);
         let count = |counter: &usize| self.count(*counter, group);
         let any = |counters: &[usize]| counters.iter().any(|it| count(it).is_some_and(|c| c > 0));
         match filter {
@@ -341,20 +346,14 @@ impl CrossCounts {
                             .all(|counter| self.states[*counter].total == 0);
                     first || counts.iter().all(|count| *count > 0)
                 });
-                let code = Code::UnschedulableAndUnresolvable;
-                (!is_met).then(|| Refusal::new(affinity, code, Reason::PodAffinityMismatch))
+                (!is_met).then(|| affinity(Reason::PodAffinityMismatch))
             }
-            CrossFilter::AntiAffinity(counters) => any(counters).then(|| {
-                Refusal::new(
-                    affinity,
-                    Code::Unschedulable,
-                    Reason::PodAntiAffinityMismatch,
-                )
-            }),
-            CrossFilter::ExistingAntiAffinity(counters) => any(counters).then(|| {
-                let reason = Reason::ExistingPodsAntiAffinityMismatch;
-                Refusal::new(affinity, Code::Unschedulable, reason)
-            }),
+            CrossFilter::AntiAffinity(counters) => {
+                any(counters).then(|| affinity(Reason::PodAntiAffinityMismatch))
+            }
+            CrossFilter::ExistingAntiAffinity(counters) => {
+                any(counters).then(|| affinity(Reason::ExistingPodsAntiAffinityMismatch))
+            }
         }
     }
 
@@ -364,7 +363,9 @@ impl CrossCounts {
         let mut sums = vec![0; groups.len()];
         for (score, weight) in &plan.scores {
             let scores = match score {
-                CrossScore::InterPodAffinity(counters) => self.rate_affinity(counters, groups),
+                CrossScore::InterPodAffinity(counters) => {
+                    self.rate_affinity(plan.release, counters, groups)
+                }
                 CrossScore::Spread {
                     constraints,
                     needs_labels,
@@ -377,7 +378,12 @@ impl CrossCounts {
         sums
     }
 
-    fn rate_affinity(&self, counters: &[usize], groups: &[(&[i64], usize)]) -> Vec<i64> {
+    fn rate_affinity(
+        &self,
+        release: Release,
+        counters: &[usize],
+        groups: &[(&[i64], usize)],
+    ) -> Vec<i64> {
         let raw = |(group, _): &(&[i64], usize)| {
             counters
                 .iter()
@@ -385,7 +391,7 @@ impl CrossCounts {
                 .sum()
         };
         let mut scores: Vec<i64> = groups.iter().map(raw).collect();
-        InterPodAffinity::normalize(&mut scores);
+        InterPodAffinity::normalize(release, &mut scores);
         scores
     }
 
@@ -428,7 +434,7 @@ impl CrossCounts {
                 let count = self.count(*counter, group).unwrap_or(0);
                 score += count as f64 * weight + (max_skew - 1) as f64;
             }
-            score.round() as i64
+            PodTopologySpread::round(plan.release, score)
         };
         let mut scores: Vec<i64> = groups.iter().zip(&rated).map(raw).collect();
         PodTopologySpread::normalize(&rated, &mut scores);

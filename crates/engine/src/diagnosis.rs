@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::cluster::Cluster;
 use crate::framework::Refusal;
+use crate::release::Release;
 
 /// Why no node would take a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +21,21 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
+    /// The diagnosis of a pod that PreFilter refused for all of some nodes. 1.20 says so of
+    /// each node.
+    pub(crate) fn of_pre_filter(release: Release, refusal: Refusal, node_count: usize) -> Self {
+        let (pre_filter, refusals) = match release {
+            Release::V1_36 => (Some(refusal), Vec::new()),
+            Release::V1_20 => (None, vec![(refusal, node_count)]),
+        };
+        Self {
+            node_count,
+            pre_filter,
+            refusals,
+            unlisted: None,
+        }
+    }
+
     /// Upstream's text before PostFilter adds its own, such as
     /// `0/5 nodes are available: 2 Too many pods, 3 Insufficient cpu.`
     /// (`framework/types.go` FitError, Kubernetes 1.36).

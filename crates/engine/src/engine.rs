@@ -26,6 +26,7 @@ use crate::pod_class::PodClass;
 use crate::pod_match::{LabelMatch, compile_labels};
 use crate::profile::{DEFAULT_SCHEDULER_NAME, Profile, ProfileConfig};
 use crate::queue::{Backoff, QueueState, SchedulingQueue, TimeNanos};
+use crate::release::Release;
 use crate::sampling::{Rotation, Sample};
 use crate::tie_order::TieOrder;
 use crate::verdicts::{Context, Verdicts};
@@ -535,19 +536,22 @@ impl Engine {
             return Outcome::Error("pod was lost".into());
         };
         let incoming = self.incoming(pod, row);
-        let has_volumes = incoming.info.volumes != 0;
+        let IncomingPod {
+            name, info, owner, ..
+        } = incoming;
+        let has_volumes = info.volumes != 0;
         if let Some(refusal) = profile.pre_filter(&incoming, &self.cluster) {
             if has_volumes {
                 self.watching.insert(pod);
             }
+            let release = profile.release;
             if refusal.code == Code::Error {
-                return Outcome::Error(refusal.pre_filter_error(&self.cluster).into());
+                let error = refusal.pre_filter_error(release, name, &self.cluster);
+                return Outcome::Error(error.into());
             }
-            return Outcome::Unschedulable(Arc::new(Diagnosis {
-                node_count: self.cluster.node_count(),
-                pre_filter: Some(refusal),
-                ..Diagnosis::default()
-            }));
+            let nodes = self.cluster.node_count();
+            let diagnosis = Diagnosis::of_pre_filter(release, refusal, nodes);
+            return Outcome::Unschedulable(Arc::new(diagnosis));
         }
         // A nominated node is tried first even if PreFilter names others.
         let tries_unlisted = row.nominated_node.is_some() && pod_class.listed_nodes.is_some();
@@ -556,8 +560,7 @@ impl Engine {
             self.watching.insert(pod);
             return self.decide_by_evaluation(pod);
         }
-        let IncomingPod { info, owner, .. } = incoming;
-        let Some(plan) = self.plan(class, info, owner) else {
+        let Some(plan) = self.plan(name, class, info, owner) else {
             self.watching.insert(pod);
             return self.decide_by_evaluation(pod);
         };
@@ -585,7 +588,13 @@ impl Engine {
     }
 
     /// The number of the plan of a pod; `None` if every node must be evaluated.
-    fn plan(&mut self, class: ClassId, info: PodInfo, owner: Option<OwnerKey>) -> Option<u32> {
+    fn plan(
+        &mut self,
+        name: Symbol,
+        class: ClassId,
+        info: PodInfo,
+        owner: Option<OwnerKey>,
+    ) -> Option<u32> {
         let key = (class, info.identity, info.terms, owner);
         let affinity_terms = self.cluster.affinity_terms_count();
         if let Some(known) = self.known_plans.get(&key)
@@ -595,6 +604,7 @@ impl Engine {
         }
         let pod_class = &self.classes[class.index()];
         let incoming = IncomingPod {
+            name,
             class: pod_class,
             info,
             owner,
@@ -662,6 +672,7 @@ impl Engine {
 
     fn incoming<'e>(&'e self, pod: PodId, row: &PodRow) -> IncomingPod<'e> {
         IncomingPod {
+            name: row.name,
             class: &self.classes[row.class.index()],
             info: self.cluster.pod_info(pod),
             owner: row.owner,
@@ -1226,6 +1237,8 @@ impl Engine {
             return (*class, *usage);
         }
         let profile = self.profile_of(&pod.spec.scheduler_name).unwrap_or(0);
+        // Classes of 1.20 depend on the pod's controller too, which is not in the spec.
+        let is_fresh = is_fresh && self.profiles[profile].release == Release::V1_36;
         let class = compile_class(pod, profile, &self.profiles[profile], &mut self.cluster);
         let usage = compile_usage(pod, &mut self.cluster);
         let usage = self.usages.insert_full(usage).0 as u32;

@@ -10,13 +10,14 @@ use crate::cluster::{Cluster, PodUsage};
 use crate::diagnosis::Diagnosis;
 use crate::extender::{ExtenderScores, Interested};
 use crate::framework::{
-    Code, FilterPlugin, FilterStage, IncomingPod, NodeFilter, NodeScore, Refusal, ScorePlugin,
-    ScoreStage,
+    Code, FilterPlugin, FilterStage, IncomingPod, NodeFilter, NodeScore, Reason, Refusal,
+    ScorePlugin, ScoreStage,
 };
 use crate::ids::{NodeId, PodId, Symbol};
 use crate::plugins::node_affinity::NodeAffinity;
 use crate::pod_class::PodClass;
 use crate::profile::Profile;
+use crate::release::Release;
 use crate::sampling::Sample;
 
 /// Pods that preemption made room for on a node and that count there already when pods of
@@ -43,6 +44,8 @@ pub(crate) struct Question<'q> {
 /// Everything about one pod and every node.
 #[derive(Clone, Debug, Default)]
 pub struct Evaluation {
+    /// Whose decision it is.
+    pub release: Release,
     /// The refusal by a PreFilter plugin; nothing else is then known.
     pub pre_filter: Option<Refusal>,
     /// Names of the nodes to which PreFilter restricted the pod, sorted; others were not
@@ -56,8 +59,10 @@ pub struct Evaluation {
     /// How many nodes were looked at; fewer than there are if PreFilter restricted them, or
     /// if the profile samples and enough feasible ones were found.
     pub looked_at: usize,
-    /// Nodes that were refused, by row.
+    /// Nodes that were refused, by row; where all filters are asked, with all they say.
     pub refused: Vec<(NodeId, Refusal)>,
+    /// What each filter said of the nodes that were refused, where all are asked.
+    pub refused_by: Vec<(NodeId, Vec<Refusal>)>,
     /// Nodes that may take the pod, by row.
     pub feasible: Vec<NodeId>,
     /// What a plugin found wrong with the pod; there are then no scores, and unless it was
@@ -86,7 +91,10 @@ impl Evaluation {
     /// Evaluates every node, or those of a sample. O(nodes × plugins), and what extenders
     /// take.
     pub(crate) fn new(question: &Question<'_>) -> Self {
-        let mut evaluation = Self::default();
+        let mut evaluation = Self {
+            release: question.profile.release,
+            ..Self::default()
+        };
         let nominations = question.nominations.iter();
         let nominated = nominations.map(|at| {
             let pods = at.pods.iter().map(|(pod, _)| *pod).collect();
@@ -96,7 +104,9 @@ impl Evaluation {
         let (profile, cluster) = (question.profile, question.cluster);
         match profile.pre_filter(&question.pod, cluster) {
             Some(refusal) if refusal.code == Code::Error => {
-                evaluation.error = Some(refusal.pre_filter_error(cluster));
+                let name = question.pod.name;
+                let error = refusal.pre_filter_error(profile.release, name, cluster);
+                evaluation.error = Some(error);
                 return evaluation;
             }
             Some(refusal) => {
@@ -115,7 +125,7 @@ impl Evaluation {
             return evaluation;
         }
         evaluation.search(question, own_refusal);
-        evaluation.take_filter_errors(cluster);
+        evaluation.take_filter_errors(question);
         evaluation.ask_extenders(question);
         if !evaluation.feasible.is_empty() {
             evaluation.score(profile, &question.pod, cluster);
@@ -138,10 +148,13 @@ impl Evaluation {
 
     /// Why no node may take the pod, counted.
     pub fn diagnosis(&self, cluster: &Cluster) -> Diagnosis {
-        let mut diagnosis = Diagnosis {
-            node_count: cluster.node_count(),
-            pre_filter: self.pre_filter.clone(),
-            ..Diagnosis::default()
+        let nodes = cluster.node_count();
+        let mut diagnosis = match &self.pre_filter {
+            Some(refusal) => Diagnosis::of_pre_filter(self.release, refusal.clone(), nodes),
+            None => Diagnosis {
+                node_count: nodes,
+                ..Diagnosis::default()
+            },
         };
         for (_, refusal) in &self.refused {
             match diagnosis
@@ -214,7 +227,7 @@ impl Evaluation {
                     filters.again(profile, pod, cluster).first_refusal(node)
                 })
             });
-            match with_nominated.or_else(|| filters.first_refusal(node)) {
+            match with_nominated.or_else(|| self.ask(&filters, profile, node)) {
                 Some(refusal) => self.refused.push((node, refusal)),
                 None if self.feasible.len() == enough => break,
                 None => self.feasible.push(node),
@@ -231,7 +244,7 @@ impl Evaluation {
         let node = question.own_nominated_node?;
         let mut alone = Self::default();
         alone.filter(question, &[node], 1);
-        alone.take_filter_errors(question.cluster);
+        alone.take_filter_errors(question);
         alone.ask_extenders(question);
         if !alone.feasible.is_empty() {
             self.via_nominated_node = Some(node);
@@ -279,15 +292,39 @@ impl Evaluation {
         }
     }
 
+    /// Asks the filters about a node: the first that refuses it, or all.
+    fn ask(&mut self, filters: &Filters<'_>, profile: &Profile, node: NodeId) -> Option<Refusal> {
+        if !profile.checks_all_filters {
+            return filters.first_refusal(node);
+        }
+        let refusals = filters.all_refusals(node);
+        let merged = merge(&refusals)?;
+        self.refused_by.push((node, refusals));
+        Some(merged)
+    }
+
     /// If a filter failed on some node, the pod's cycle ends: no node may take it.
-    fn take_filter_errors(&mut self, cluster: &Cluster) {
-        let failed = |(_, refusal): &&(NodeId, Refusal)| refusal.code == Code::Error;
-        let errors = self.refused.iter().filter(failed);
-        let errors = errors.map(|(_, refusal)| refusal.filter_error(cluster));
-        self.error = errors.min();
-        if self.error.is_some() {
+    fn take_filter_errors(&mut self, question: &Question<'_>) {
+        let (profile, cluster) = (question.profile, question.cluster);
+        let failed = self
+            .refused
+            .iter_mut()
+            .map(|(_, refusal)| refusal)
+            .filter(|it| it.code == Code::Error);
+        let mut errors = Vec::new();
+        for refusal in failed {
+            let error = refusal.filter_error(profile.release, question.pod.name, cluster);
+            refusal.reasons = vec![Reason::Text(error.as_str().into())];
+            errors.push(error);
+        }
+        self.error = errors.into_iter().min();
+        if self.error.is_none() {
+            return;
+        }
+        self.feasible.clear();
+        if profile.release > Release::V1_20 {
             self.refused.clear();
-            self.feasible.clear();
+            self.refused_by.clear();
         }
     }
 
@@ -319,8 +356,7 @@ impl Evaluation {
             }
         }
         if profile.scores().is_empty() {
-            // Without any Score plugin every node counts 1, as upstream has it.
-            self.totals.fill(1);
+            self.totals.fill(profile.score_without_plugins);
         }
     }
 
@@ -427,14 +463,41 @@ impl<'c> Filters<'c> {
 
     /// The refusal of the first stage that refuses the node.
     pub(crate) fn first_refusal(&self, node: NodeId) -> Option<Refusal> {
-        let refuse = |(_, stage): &(usize, PreparedFilter<'_>)| match stage {
+        self.refusals(node).next()
+    }
+
+    /// The refusals of all stages that refuse the node; if one fails, that alone.
+    fn all_refusals(&self, node: NodeId) -> Vec<Refusal> {
+        let refusals: Vec<Refusal> = self.refusals(node).collect();
+        let failed = refusals.iter().find(|refusal| refusal.code == Code::Error);
+        match failed {
+            Some(failed) => vec![failed.clone()],
+            None => refusals,
+        }
+    }
+
+    fn refusals(&self, node: NodeId) -> impl Iterator<Item = Refusal> {
+        let refuse = move |(_, stage): &(usize, PreparedFilter<'_>)| match stage {
             PreparedFilter::Node(plugin) => {
                 plugin.filter_node(self.class, self.cluster, node).err()
             }
             PreparedFilter::Cluster(filter) => filter.filter_node(node).err(),
         };
-        self.stages.iter().find_map(refuse)
+        self.stages.iter().filter_map(refuse)
     }
+}
+
+/// One refusal that says what several say: that of the first plugin, for all reasons;
+/// unresolvable if one of them is.
+fn merge(refusals: &[Refusal]) -> Option<Refusal> {
+    let mut merged = refusals.first()?.clone();
+    for refusal in &refusals[1..] {
+        merged.reasons.extend(refusal.reasons.iter().cloned());
+        if refusal.code == Code::UnschedulableAndUnresolvable {
+            merged.code = refusal.code;
+        }
+    }
+    Some(merged)
 }
 
 /// The refusal of the first stage that refuses the node, of those that look at one node.

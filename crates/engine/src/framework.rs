@@ -19,6 +19,7 @@ use crate::cross::CrossPlan;
 use crate::ids::{NodeId, ResourceId, Symbol};
 use crate::pod_class::PodClass;
 use crate::pod_match::label_value;
+use crate::release::Release;
 use crate::storage::VolumeReservation;
 
 /// The best score of a node by one plugin, before weights.
@@ -182,6 +183,8 @@ pub trait ScorePlugin: Plugin {
 /// The pod that is being decided.
 #[derive(Clone, Copy)]
 pub struct IncomingPod<'c> {
+    /// Its name, without the namespace.
+    pub name: Symbol,
     /// What its spec says.
     pub class: &'c PodClass,
     /// What other pods can see of it.
@@ -382,22 +385,31 @@ impl Refusal {
         }
     }
 
-    /// Upstream's text if PreFilter ended with an error.
-    pub(crate) fn pre_filter_error(&self, cluster: &Cluster) -> String {
-        format!(
-            "running PreFilter plugin {:?}: {}",
-            self.plugin,
-            self.texts(cluster)
-        )
+    /// The text of a release if PreFilter ended with an error for the pod of that name.
+    pub(crate) fn pre_filter_error(
+        &self,
+        release: Release,
+        pod: Symbol,
+        cluster: &Cluster,
+    ) -> String {
+        let (plugin, texts) = (self.plugin, self.texts(cluster));
+        let pod = cluster.symbols.text(pod);
+        match release {
+            Release::V1_36 => format!("running PreFilter plugin {plugin:?}: {texts}"),
+            Release::V1_20 => {
+                format!("error while running {plugin:?} prefilter plugin for pod {pod:?}: {texts}")
+            }
+        }
     }
 
-    /// Upstream's text if Filter ended with an error.
-    pub(crate) fn filter_error(&self, cluster: &Cluster) -> String {
-        format!(
-            "running {:?} filter plugin: {}",
-            self.plugin,
-            self.texts(cluster)
-        )
+    /// The text of a release if Filter ended with an error for the pod of that name.
+    pub(crate) fn filter_error(&self, release: Release, pod: Symbol, cluster: &Cluster) -> String {
+        let (plugin, texts) = (self.plugin, self.texts(cluster));
+        let pod = cluster.symbols.text(pod);
+        match release {
+            Release::V1_36 => format!("running {plugin:?} filter plugin: {texts}"),
+            Release::V1_20 => format!("running {plugin:?} filter plugin for pod {pod:?}: {texts}"),
+        }
     }
 
     fn texts(&self, cluster: &Cluster) -> String {
@@ -459,6 +471,8 @@ pub enum Reason {
     VolumeZoneConflict,
     /// The node does not declare a feature that the pod needs.
     DeclaredFeaturesMismatch,
+    /// A reason in words that are always the same.
+    Fixed(&'static str),
     /// A reason in words.
     Text(Box<str>),
 }
@@ -513,6 +527,7 @@ impl Reason {
             }
             Self::VolumeZoneConflict => "node(s) had no available volume zone".into(),
             Self::DeclaredFeaturesMismatch => "node(s) didn't match Pod's required features".into(),
+            Self::Fixed(text) => (*text).to_owned(),
             Self::Text(text) => text.to_string(),
         }
     }

@@ -5,23 +5,30 @@
 use outrank_api::pod_resources::{
     incoming_requests, is_scalar_resource_name, scheduler_resources, score_requests,
 };
+use outrank_api::prefer_avoid_pods::{PREFER_AVOID_PODS, avoided_controllers};
+use outrank_api::qos::{QosClass, computed_qos_class};
 use outrank_api::quantity::Quantity;
-use outrank_api::types::{Container, Node, Pod, PodSpec, Taint};
+use outrank_api::types::{Container, Node, Pod, PodSpec, Taint, TopologySpreadConstraint};
 
-use crate::cluster::{Cluster, HostPort, NodeObject, OwnerKey, PodInfo, PodUsage};
+use crate::cluster::{Cluster, HostPort, LegacyNode, NodeObject, OwnerKey, PodInfo, PodUsage};
 use crate::ids::{ResourceId, Symbol, Symbols};
 use crate::node_match::{PreferredNodes, RequiredNodes};
 use crate::plugins::image_locality::with_tag;
+use crate::plugins::legacy::node_conditions::NodeConditions;
+use crate::plugins::legacy::node_resources::score_requests as score_requests_of_1_20;
 use crate::plugins::node_affinity::listed_nodes;
 use crate::plugins::node_declared_features::FeatureSet;
 use crate::plugins::node_ports::NodePorts;
-use crate::pod_class::PodClass;
+use crate::pod_class::{LegacyPod, PodClass};
 use crate::pod_match::{AffinityTerms, PodIdentity, SpreadConstraint, compile_labels};
 use crate::profile::Profile;
+use crate::release::Release;
 use crate::storage::PodVolumes;
 
 /// Compiles a node.
 pub(crate) fn compile_node(node: &Node, cluster: &mut Cluster) -> NodeObject {
+    let keeps_legacy = cluster.keeps_legacy();
+    let legacy = keeps_legacy.then(|| compile_legacy_node(node, &mut cluster.symbols));
     let allocatable = &node.status.allocatable;
     let symbols = &mut cluster.symbols;
     let labels = compile_labels(&node.metadata.labels, symbols);
@@ -48,7 +55,29 @@ pub(crate) fn compile_node(node: &Node, cluster: &mut Cluster) -> NodeObject {
             .iter()
             .filter_map(|(name, amount)| resource_amount(name, amount, cluster))
             .collect(),
+        legacy,
     }
+}
+
+fn compile_legacy_node(node: &Node, symbols: &mut Symbols) -> LegacyNode {
+    let avoided = node.metadata.annotations.get(PREFER_AVOID_PODS);
+    let avoided = avoided.map_or_else(Vec::new, |text| avoided_controllers(text));
+    let avoided = avoided.iter().map(|controller| {
+        (
+            symbols.intern(&controller.kind),
+            symbols.intern(&controller.uid),
+        )
+    });
+    let allocatable = node.status.allocatable.iter();
+    let attachable = allocatable.filter_map(|(name, amount)| {
+        let of = name.strip_prefix("attachable-volumes-")?;
+        Some((of.into(), amount.value()))
+    });
+    LegacyNode::new(
+        NodeConditions::compile(&node.status.conditions),
+        avoided.collect(),
+        attachable.collect(),
+    )
 }
 
 /// Compiles what a pod takes of its node. For pods that run it counts what the kubelet
@@ -96,19 +125,21 @@ pub(crate) fn compile_class(
     config: &Profile,
     cluster: &mut Cluster,
 ) -> PodClass {
-    let spec = &*pod.spec;
-    let incoming = incoming_requests(pod);
-    let mut requests = vec![
-        (ResourceId::CPU_MILLI, incoming.cpu_milli),
-        (ResourceId::MEMORY_BYTES, incoming.memory_bytes),
-        (
-            ResourceId::EPHEMERAL_STORAGE_BYTES,
-            incoming.ephemeral_storage_bytes,
-        ),
-    ];
-    for (name, amount) in &incoming.scalar {
-        requests.push((cluster.resource(name), *amount));
+    let class = compile_class_of_today(pod, profile, config, cluster);
+    match config.release {
+        Release::V1_36 => class,
+        Release::V1_20 => class_of_1_20(class, pod, config, cluster),
     }
+}
+
+fn compile_class_of_today(
+    pod: &Pod,
+    profile: usize,
+    config: &Profile,
+    cluster: &mut Cluster,
+) -> PodClass {
+    let spec = &*pod.spec;
+    let requests = requests(pod, cluster);
     let usage = compile_usage(pod, cluster);
     let affinity = spec
         .affinity
@@ -135,7 +166,7 @@ pub(crate) fn compile_class(
         preferred_nodes: (!preferred.is_empty())
             .then(|| PreferredNodes::compile(preferred, symbols)),
         tolerations: spec.tolerations.clone().into(),
-        images: images(spec, symbols),
+        images: images_with_volumes(spec, symbols),
         spread_constraints: SpreadConstraint::compile_all(
             &spec.topology_spread_constraints,
             &pod.metadata.labels,
@@ -144,7 +175,81 @@ pub(crate) fn compile_class(
         container_count: (spec.init_containers.len() + spec.containers.len()) as i64,
         has_resource_claims: !spec.resource_claims.is_empty(),
         needed_features: FeatureSet::needed(spec),
+        legacy: None,
     }
+}
+
+/// The class for a profile of 1.20, which reads less, and some of it otherwise.
+fn class_of_1_20(class: PodClass, pod: &Pod, config: &Profile, cluster: &mut Cluster) -> PodClass {
+    let spec = &*pod.spec;
+    let asks_for = |(resource, amount): &(ResourceId, i64)| *amount != 0 || resource.is_scalar();
+    let all = requests(pod, cluster);
+    // Whoever asks for anything must find room for all, if it is for nothing more.
+    let all = if all.iter().any(asks_for) {
+        all
+    } else {
+        Vec::new()
+    };
+    let symbols = &mut cluster.symbols;
+    let constraints: Vec<TopologySpreadConstraint> = spec
+        .topology_spread_constraints
+        .iter()
+        .map(spread_constraint_of_1_20)
+        .collect();
+    PodClass {
+        requests: all.into(),
+        fit_score_requests: score_requests_of_1_20(spec, &config.fit_resources),
+        balanced_score_requests: Box::default(),
+        listed_nodes: None,
+        images: images(spec.containers.iter(), symbols),
+        container_count: spec.containers.len() as i64,
+        spread_constraints: SpreadConstraint::compile_all(
+            &constraints,
+            &pod.metadata.labels,
+            symbols,
+        ),
+        legacy: Some(Box::new(compile_legacy_pod(pod, symbols))),
+        ..class
+    }
+}
+
+/// A constraint without what 1.20 does not know of.
+fn spread_constraint_of_1_20(constraint: &TopologySpreadConstraint) -> TopologySpreadConstraint {
+    TopologySpreadConstraint {
+        max_skew: constraint.max_skew,
+        topology_key: constraint.topology_key.clone(),
+        when_unsatisfiable: constraint.when_unsatisfiable.clone(),
+        label_selector: constraint.label_selector.clone(),
+        ..TopologySpreadConstraint::default()
+    }
+}
+
+fn compile_legacy_pod(pod: &Pod, symbols: &mut Symbols) -> LegacyPod {
+    let controller = pod.metadata.controller();
+    let controller = controller
+        .filter(|owner| matches!(owner.kind.as_str(), "ReplicationController" | "ReplicaSet"));
+    LegacyPod {
+        controller: controller.map(|it| (symbols.intern(&it.kind), symbols.intern(&it.uid))),
+        node_selector: compile_labels(&pod.spec.node_selector, symbols),
+        is_best_effort: computed_qos_class(pod) == QosClass::BestEffort,
+    }
+}
+
+/// What NodeResourcesFit asks for, by resource.
+fn requests(pod: &Pod, cluster: &mut Cluster) -> Vec<(ResourceId, i64)> {
+    let incoming = incoming_requests(pod);
+    let mut requests = vec![
+        (ResourceId::CPU_MILLI, incoming.cpu_milli),
+        (ResourceId::MEMORY_BYTES, incoming.memory_bytes),
+        (
+            ResourceId::EPHEMERAL_STORAGE_BYTES,
+            incoming.ephemeral_storage_bytes,
+        ),
+    ];
+    for (name, amount) in &incoming.scalar {
+        requests.push((cluster.resource(name), *amount));
+    }
+    requests
 }
 
 /// Compiles what other pods can see of a pod.
@@ -225,15 +330,21 @@ fn or<'t>(text: &'t str, default: &'t str) -> &'t str {
     if text.is_empty() { default } else { text }
 }
 
-fn images(spec: &PodSpec, symbols: &mut Symbols) -> Box<[Symbol]> {
+fn images_with_volumes(spec: &PodSpec, symbols: &mut Symbols) -> Box<[Symbol]> {
     let containers = spec.init_containers.iter().chain(&spec.containers);
-    let containers = containers.map(|container| container.image.as_str());
     let volumes = spec
         .volumes
         .iter()
         .filter_map(|volume| volume.image.as_ref());
-    let references = containers.chain(volumes.map(|image| image.reference.as_str()));
-    references
-        .map(|reference| symbols.intern(&with_tag(reference)))
-        .collect()
+    let of_containers = images(containers, symbols).into_vec().into_iter();
+    let of_volumes = volumes.map(|image| symbols.intern(&with_tag(&image.reference)));
+    of_containers.chain(of_volumes).collect()
+}
+
+fn images<'s>(
+    containers: impl Iterator<Item = &'s Container>,
+    symbols: &mut Symbols,
+) -> Box<[Symbol]> {
+    let images = containers.map(|container| symbols.intern(&with_tag(&container.image)));
+    images.collect()
 }

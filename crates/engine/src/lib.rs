@@ -4,7 +4,8 @@
 //! new, changed or gone), [`Engine::next`] decides one pod and says what came of it. It
 //! reads no clock, file, socket, random source or environment variable; time and seeds
 //! are arguments, so the same calls always give the same decisions (and, if there are
-//! extenders, the same answers of theirs). Decisions are those of kube-scheduler 1.36.
+//! extenders, the same answers of theirs). Decisions are those of kube-scheduler 1.36 or,
+//! for legacy policies, 1.20 ([`Release`]).
 //!
 //! ```
 //! use outrank_api::types::{Node, Pod};
@@ -43,11 +44,13 @@ pub mod framework;
 pub mod ids;
 mod ingest;
 pub mod node_match;
+mod node_tree;
 pub mod plugins;
 pub mod pod_class;
 pub mod pod_match;
 pub mod profile;
 mod queue;
+pub mod release;
 mod sampling;
 pub mod storage;
 mod tie_order;
@@ -55,3 +58,4 @@ mod verdicts;
 
 pub use engine::{Decision, Engine, EngineConfig, Event, Outcome, PodState};
 pub use queue::{Backoff, TimeNanos};
+pub use release::Release;

@@ -10,16 +10,17 @@ use crate::cluster::{Cluster, HostPort, PodUsage};
 use crate::ids::{ResourceId, Symbol};
 use crate::node_match::{PreferredNodes, RequiredNodes};
 use crate::plugins::node_declared_features::FeatureSet;
-use crate::pod_match::{SpreadConstraint, label_value};
+use crate::pod_match::{Labels, SpreadConstraint, label_value};
 
 /// All that scheduling reads of a pod's spec. Equal specs give equal classes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodClass {
     /// Which profile places the pod.
     pub profile: usize,
-    /// What NodeResourcesFit asks for: requests above zero, by resource.
+    /// What NodeResourcesFit asks for, by resource: requests above zero, in 1.20 all.
     pub requests: Box<[(ResourceId, i64)]>,
-    /// Requests in the order of the resources that NodeResourcesFit scores.
+    /// Requests in the order of the resources that NodeResourcesFit scores, in 1.20 those
+    /// that its predecessors score.
     pub fit_score_requests: Box<[i64]>,
     /// Requests in the order of the resources that NodeResourcesBalancedAllocation scores.
     pub balanced_score_requests: Box<[i64]>,
@@ -50,6 +51,19 @@ pub struct PodClass {
     pub has_resource_claims: bool,
     /// Features of the kubelet that the pod needs.
     pub needed_features: FeatureSet,
+    /// What only plugins of the past read; `None` if the profile is of today.
+    pub legacy: Option<Box<LegacyPod>>,
+}
+
+/// What only plugins of the past read of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LegacyPod {
+    /// Kind and UID of the ReplicationController or ReplicaSet that controls it.
+    pub controller: Option<(Symbol, Symbol)>,
+    /// `spec.nodeSelector`, sorted by key.
+    pub node_selector: Labels,
+    /// Whether it is of QoS class BestEffort.
+    pub is_best_effort: bool,
 }
 
 impl PodClass {

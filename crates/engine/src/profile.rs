@@ -4,6 +4,8 @@
 //! (`apis/config/v1/default_plugins.go`, Kubernetes 1.36). [`Profile`] is the same with
 //! plugins built and resources interned.
 
+use std::collections::BTreeSet;
+
 use outrank_api::types::{NodeAffinity as NodeAffinitySpec, TopologySpreadConstraint};
 
 use crate::cluster::Cluster;
@@ -16,6 +18,13 @@ use crate::framework::{
 use crate::plugins::dynamic_resources::DynamicResources;
 use crate::plugins::image_locality::ImageLocality;
 use crate::plugins::inter_pod_affinity::InterPodAffinity;
+use crate::plugins::legacy::node_conditions::NodeConditionPredicate;
+use crate::plugins::legacy::node_label::NodeLabel;
+use crate::plugins::legacy::node_prefer_avoid_pods::NodePreferAvoidPods;
+use crate::plugins::legacy::node_resources::NodeResourcesScore;
+use crate::plugins::legacy::pod_tolerates_node_no_execute_taints::PodToleratesNodeNoExecuteTaints;
+use crate::plugins::legacy::service_affinity::ServiceAffinity;
+use crate::plugins::legacy::volume_limits::VolumeLimits;
 use crate::plugins::node_affinity::NodeAffinity;
 use crate::plugins::node_declared_features::NodeDeclaredFeatures;
 use crate::plugins::node_name::NodeName;
@@ -30,6 +39,8 @@ use crate::plugins::taint_toleration::TaintToleration;
 use crate::plugins::volume_binding::VolumeBinding;
 use crate::plugins::volume_restrictions::VolumeRestrictions;
 use crate::plugins::volume_zone::VolumeZone;
+use crate::release::Release;
+use crate::storage::Cloud;
 
 /// The scheduler name of the default profile, and of pods that name none.
 pub const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
@@ -59,6 +70,52 @@ pub struct ProfileConfig {
     pub node_resources_fit: NodeResourcesFitArgs,
     /// Resources of NodeResourcesBalancedAllocation; their weights do not matter.
     pub balanced_allocation_resources: Vec<String>,
+    /// Whose decisions the plugins make. Those of 1.20 score cpu and memory by plugins of
+    /// their own instead of `node_resources_fit` and `balanced_allocation_resources`.
+    pub release: Release,
+    /// Arguments of plugins that only 1.20 has.
+    pub legacy: LegacyArgs,
+    /// Whether all filters are asked about each node, and all their reasons told, instead of
+    /// those of the first that refuses it (`alwaysCheckAllPredicates`).
+    pub checks_all_filters: bool,
+    /// Whether there are extenders besides: without any Score plugin nodes then get 0
+    /// instead of 1.
+    pub has_extenders: bool,
+}
+
+/// Arguments of plugins that only 1.20 has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LegacyArgs {
+    /// Arguments of NodeLabel.
+    pub node_label: NodeLabelArgs,
+    /// Arguments of ServiceAffinity.
+    pub service_affinity: ServiceAffinityArgs,
+    /// Resources of RequestedToCapacityRatio; without any all nodes get 0.
+    pub ratio_resources: Vec<ResourceSpec>,
+    /// Shape of RequestedToCapacityRatio: points by increasing utilization.
+    pub ratio_shape: Vec<UtilizationShapePoint>,
+}
+
+/// Arguments of NodeLabel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeLabelArgs {
+    /// Labels that a node must have.
+    pub present_labels: Vec<String>,
+    /// Labels that a node must not have.
+    pub absent_labels: Vec<String>,
+    /// Labels that a node had better have.
+    pub present_labels_preference: Vec<String>,
+    /// Labels that a node had better not have.
+    pub absent_labels_preference: Vec<String>,
+}
+
+/// Arguments of ServiceAffinity.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceAffinityArgs {
+    /// Labels whose values are equal for the nodes of a service's pods.
+    pub affinity_labels: Vec<String>,
+    /// Labels over whose values the pods of a service are spread.
+    pub anti_affinity_labels_preference: Vec<String>,
 }
 
 impl Default for ProfileConfig {
@@ -101,6 +158,10 @@ impl Default for ProfileConfig {
             default_spread_constraints: None,
             node_resources_fit: NodeResourcesFitArgs::default(),
             balanced_allocation_resources: vec!["cpu".into(), "memory".into()],
+            release: Release::V1_36,
+            legacy: LegacyArgs::default(),
+            checks_all_filters: false,
+            has_extenders: false,
         }
     }
 }
@@ -212,7 +273,14 @@ pub struct Profile {
     pub holds_gated_pods: bool,
     /// Keys of the annotations of pods that plugins read, each once.
     pub annotations: Vec<&'static str>,
-    /// Names of the resources that NodeResourcesFit scores, in order.
+    /// Whose decisions the plugins make.
+    pub release: Release,
+    /// Whether all filters are asked about each node.
+    pub checks_all_filters: bool,
+    /// What every node gets if there is no Score plugin.
+    pub score_without_plugins: i64,
+    /// Names of the resources that NodeResourcesFit scores, in 1.20 its predecessors, in
+    /// order.
     pub fit_resources: Vec<String>,
     /// Names of the resources that NodeResourcesBalancedAllocation scores, in order.
     pub balanced_resources: Vec<String>,
@@ -231,6 +299,9 @@ impl Profile {
         own: &[OwnPlugin],
         cluster: &mut Cluster,
     ) -> Result<Self, String> {
+        if config.release == Release::V1_20 {
+            cluster.keep_legacy();
+        }
         let mut build = |name: &str| {
             let found = own.iter().find(|plugin| plugin.name() == name);
             match found {
@@ -260,13 +331,10 @@ impl Profile {
         for key in &annotations {
             cluster.keep_annotation(key);
         }
-        let strategy = &config.node_resources_fit.scoring_strategy;
-        let fit_resources = strategy
-            .resources()
-            .iter()
-            .map(|spec| spec.name.clone())
-            .collect();
         Ok(Self {
+            release: config.release,
+            checks_all_filters: config.checks_all_filters,
+            score_without_plugins: i64::from(!config.has_extenders),
             scheduler_name: config.scheduler_name.clone(),
             percentage_of_nodes_to_score: config.percentage_of_nodes_to_score,
             holds_gated_pods: config
@@ -274,7 +342,7 @@ impl Profile {
                 .iter()
                 .any(|name| name == SchedulingGates::NAME),
             annotations,
-            fit_resources,
+            fit_resources: config.scored_resources(),
             balanced_resources: config.balanced_allocation_resources.clone(),
             filters,
             scores,
@@ -332,7 +400,13 @@ impl Profile {
     /// What is to be counted of other nodes for a pod; `None` if counts do not tell all, so
     /// that every node must be evaluated.
     pub fn cross_plan(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> Option<CrossPlan> {
-        let mut plan = CrossPlan::default();
+        if self.checks_all_filters {
+            return None;
+        }
+        let mut plan = CrossPlan {
+            release: self.release,
+            ..CrossPlan::default()
+        };
         for stage in &self.filters {
             match stage {
                 // Counts are asked after all filters that look at one node: those that come
@@ -383,39 +457,121 @@ pub(crate) fn is_built_in(name: &str) -> bool {
     build(name, &ProfileConfig::default(), &mut Cluster::new()).is_ok()
 }
 
+impl ProfileConfig {
+    /// Names of the resources that NodeResourcesFit scores, in 1.20 its predecessors, each
+    /// once.
+    fn scored_resources(&self) -> Vec<String> {
+        let resources = match self.release {
+            Release::V1_36 => self
+                .node_resources_fit
+                .scoring_strategy
+                .resources()
+                .to_vec(),
+            Release::V1_20 => [default_resources(), self.legacy.ratio_resources.clone()].concat(),
+        };
+        let mut seen = BTreeSet::new();
+        let names = resources.into_iter().map(|resource| resource.name);
+        names
+            .filter(|name| self.release == Release::V1_36 || seen.insert(name.clone()))
+            .collect()
+    }
+}
+
 fn build(name: &str, config: &ProfileConfig, cluster: &mut Cluster) -> Result<Stages, String> {
+    let release = config.release;
+    if release == Release::V1_20
+        && let Some(stages) = build_legacy(name, config, cluster)
+    {
+        return Ok(stages);
+    }
     let fit = &config.node_resources_fit;
     Ok(match name {
         NodeUnschedulable::NAME => Stages::filter(NodeUnschedulable::new()),
-        NodeName::NAME => Stages::filter(NodeName),
-        TaintToleration::NAME => Stages::filter_and_score(TaintToleration),
+        NodeName::NAME => Stages::filter(NodeName::new(release)),
+        TaintToleration::NAME => Stages::filter_and_score(TaintToleration::new(release)),
         NodeAffinity::NAME => {
             let added = config.added_affinity.as_ref();
-            Stages::filter_and_score(NodeAffinity::new(added, &mut cluster.symbols)?)
+            let plugin = NodeAffinity::new(release, added, &mut cluster.symbols)?;
+            Stages::filter_and_score(plugin)
         }
         NodePorts::NAME => Stages::filter(NodePorts::new(&mut cluster.symbols)),
-        NodeResourcesFit::NAME => Stages::filter_and_score(NodeResourcesFit::new(fit, cluster)),
+        NodeResourcesFit::NAME => {
+            Stages::filter_and_score(NodeResourcesFit::new(release, fit, cluster))
+        }
         PodTopologySpread::NAME => Stages::cluster(PodTopologySpread::new(
+            release,
             config.default_spread_constraints.as_deref(),
             &mut cluster.symbols,
         )),
         InterPodAffinity::NAME => {
             let args = config.inter_pod_affinity;
             Stages::cluster(InterPodAffinity::new(
+                release,
                 args.hard_pod_affinity_weight,
                 args.ignore_preferred_terms_of_existing_pods,
             ))
         }
-        VolumeRestrictions::NAME => Stages::cluster_filter(VolumeRestrictions),
+        VolumeRestrictions::NAME => Stages::cluster_filter(VolumeRestrictions::new(release)),
         NodeVolumeLimits::NAME => Stages::cluster_filter(NodeVolumeLimits),
-        VolumeBinding::NAME => Stages::cluster(VolumeBinding),
-        VolumeZone::NAME => Stages::cluster_filter(VolumeZone::new(&mut cluster.symbols)),
+        VolumeBinding::NAME => Stages::cluster(VolumeBinding::new(release)),
+        VolumeZone::NAME => Stages::cluster_filter(VolumeZone::new(release, &mut cluster.symbols)),
         NodeDeclaredFeatures::NAME => Stages::filter(NodeDeclaredFeatures),
         DynamicResources::NAME => Stages::filter_and_score(DynamicResources),
         NodeResourcesBalancedAllocation::NAME => Stages::score(
             NodeResourcesBalancedAllocation::new(&config.balanced_allocation_resources, cluster),
         ),
-        ImageLocality::NAME => Stages::score(ImageLocality),
+        ImageLocality::NAME => Stages::score(ImageLocality::new(release)),
         _ => return Err(format!("plugin {name:?} does not exist")),
+    })
+}
+
+/// Builds a plugin that only 1.20 and older releases have, or had otherwise in all; `None` if
+/// it is none of these.
+fn build_legacy(name: &str, config: &ProfileConfig, cluster: &mut Cluster) -> Option<Stages> {
+    let args = &config.legacy;
+    let scored = config.scored_resources();
+    Some(match name {
+        NodeResourcesScore::LEAST_ALLOCATED => {
+            Stages::score(NodeResourcesScore::least_allocated(&scored, cluster))
+        }
+        NodeResourcesScore::MOST_ALLOCATED => {
+            Stages::score(NodeResourcesScore::most_allocated(&scored, cluster))
+        }
+        NodeResourcesScore::BALANCED_ALLOCATION => {
+            Stages::score(NodeResourcesScore::balanced_allocation(&scored, cluster))
+        }
+        NodeResourcesScore::REQUESTED_TO_CAPACITY_RATIO => {
+            let (resources, shape) = (&args.ratio_resources, &args.ratio_shape);
+            let plugin =
+                NodeResourcesScore::requested_to_capacity_ratio(resources, shape, &scored, cluster);
+            Stages::score(plugin)
+        }
+        NodeLabel::NAME => {
+            Stages::filter_and_score(NodeLabel::new(&args.node_label, &mut cluster.symbols))
+        }
+        ServiceAffinity::NAME => Stages::cluster(ServiceAffinity::new(
+            &args.service_affinity,
+            &mut cluster.symbols,
+        )),
+        NodePreferAvoidPods::NAME => Stages::score(NodePreferAvoidPods),
+        VolumeLimits::EBS => Stages::cluster_filter(VolumeLimits::of_cloud(Cloud::Ebs, cluster)),
+        VolumeLimits::GCE => Stages::cluster_filter(VolumeLimits::of_cloud(Cloud::Gce, cluster)),
+        VolumeLimits::AZURE_DISK => {
+            Stages::cluster_filter(VolumeLimits::of_cloud(Cloud::AzureDisk, cluster))
+        }
+        VolumeLimits::CINDER => {
+            Stages::cluster_filter(VolumeLimits::of_cloud(Cloud::Cinder, cluster))
+        }
+        NodeVolumeLimits::NAME => Stages::cluster_filter(VolumeLimits::of_csi_drivers(cluster)),
+        NodeConditionPredicate::CONDITION => Stages::filter(NodeConditionPredicate::Condition),
+        NodeConditionPredicate::MEMORY_PRESSURE => {
+            Stages::filter(NodeConditionPredicate::MemoryPressure)
+        }
+        NodeConditionPredicate::DISK_PRESSURE => {
+            Stages::filter(NodeConditionPredicate::DiskPressure)
+        }
+        NodeConditionPredicate::PID_PRESSURE => Stages::filter(NodeConditionPredicate::PidPressure),
+        PodToleratesNodeNoExecuteTaints::NAME => Stages::filter(PodToleratesNodeNoExecuteTaints),
+        _ => return None,
     })
 }

@@ -10,6 +10,7 @@
 //! Names are symbols; a claim is a namespace and a name.
 
 mod by_reach;
+mod cloud;
 mod csi_migration;
 mod pod_volumes;
 #[cfg(test)]
@@ -33,11 +34,15 @@ use crate::pod_match::{LabelMatch, LabelRequirement, Labels, compile_labels};
 use by_reach::{required_by_labels, required_by_terms};
 
 pub use by_reach::ByReach;
+pub use cloud::{Cloud, CloudDisk};
 pub use csi_migration::Migrated;
 pub use pod_volumes::{Disk, EphemeralOwner, PodDisk, PodVolume, PodVolumes};
 
 /// Volumes that a claim of their class could get, by size and name.
 pub type FreeVolumes = ByReach<(Quantity, Symbol)>;
+
+/// How large a volume can be made, in bytes, and the namespace and name of what tells so.
+type Room = ByReach<(i64, (Symbol, Symbol))>;
 
 /// Namespace and name of a claim.
 pub type ClaimKey = (Symbol, Symbol);
@@ -118,6 +123,8 @@ pub struct Volume {
     pub nodes: Option<Box<[NodeTerm]>>,
     /// What it is to its CSI driver.
     pub csi: Option<CsiVolume>,
+    /// The disk of a cloud that it is.
+    pub cloud: Option<CloudDisk>,
     /// What it is where a CSI driver has taken over from the volume plugin built into
     /// Kubernetes.
     pub migrated: Option<Migrated>,
@@ -183,7 +190,7 @@ pub struct Storage {
     drivers: FxHashMap<Symbol, bool>,
     capacities: BTreeMap<(Symbol, Symbol), Capacity>,
     /// By class, the largest volume that can be made and the name of what tells so.
-    capacities_by_class: FxHashMap<Symbol, ByReach<(i64, (Symbol, Symbol))>>,
+    capacities_by_class: FxHashMap<Symbol, Room>,
     attachments: BTreeMap<Symbol, Attachment>,
     attached: FxHashMap<Symbol, BTreeSet<Symbol>>,
     pod_volumes: Interner<PodVolumes>,
@@ -749,6 +756,7 @@ impl Volume {
                 driver: symbols.intern(&csi.driver),
                 handle: symbols.intern(&csi.volume_handle),
             }),
+            cloud: CloudDisk::of_volume(spec, symbols),
             migrated: Migrated::compile(volume, symbols),
             topologies: topologies(&metadata.labels, symbols),
         }

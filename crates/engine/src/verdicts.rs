@@ -130,7 +130,10 @@ struct Plan {
 impl Plan {
     fn new(profile: &Profile, class: &PodClass) -> Self {
         let mut plan = Self {
-            base_score: i64::from(profile.scores().is_empty()),
+            base_score: match profile.scores() {
+                [] => profile.score_without_plugins,
+                _ => 0,
+            },
             ..Self::default()
         };
         for (order, filter) in profile.node_filters() {
@@ -286,6 +289,7 @@ impl Verdicts {
         let total = |(index, group): (usize, &&Group)| {
             let mut entry = group.heap[0];
             entry.score += ratings.get(index).copied().unwrap_or(0);
+            entry.score += context.plan.constant_score;
             let columns = self.plan.normalized.iter().zip(&group.key).zip(&maxima);
             for ((&order, &raw), &maximum) in columns {
                 let (plugin, weight) = context.profile.node_score_at(order);

@@ -15,7 +15,9 @@ use outrank_engine::{Decision, Engine, EngineConfig, Outcome, PodState};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use random_cluster::{History, NODE_NAMES, Step, World, history, node_of, pod_named};
+use random_cluster::{
+    History, NODE_NAMES, Step, World, history, history_of_1_20, node_of, pod_named,
+};
 
 /// What evaluation from scratch says about a pod.
 #[derive(Clone, Debug, PartialEq)]
@@ -246,6 +248,16 @@ proptest! {
     #[test]
     fn the_same_log_gives_the_same_decisions(history in history(1..=8, 20..100, true)) {
         prop_assert_eq!(play(&history), play(&history));
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(800))]
+
+    /// Plugins of 1.20, some of which are asked about every node each time.
+    #[test]
+    fn plugins_of_1_20(history in history_of_1_20(1..=6, 20..120)) {
+        play(&history);
     }
 }
 

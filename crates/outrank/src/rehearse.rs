@@ -19,7 +19,8 @@ use outrank_rehearse::report::Report;
 use outrank_rehearse::trace::{Trace, TraceColumns, TraceOptions, read_trace};
 use outrank_rehearse::{RunOptions, Scenario, replay, run};
 
-use crate::{config, print_structured, progress, refuse, tell, write_out};
+use crate::config::{self, PolicyCompat};
+use crate::{print_structured, progress, refuse, tell, write_out};
 
 /// Exit code when a condition of `--fail-on` holds.
 const FAILED_ON: u8 = 3;
@@ -27,8 +28,8 @@ const FAILED_ON: u8 = 3;
 /// Say who lands where, who waits and why, before it happens
 ///
 /// Reads a cluster and the workloads on it from manifests, `kubectl get ... -o yaml` dumps
-/// or a trace, and schedules every pod as kube-scheduler 1.36 would. Nothing is changed
-/// anywhere.
+/// or a trace, and schedules every pod as kube-scheduler 1.36 would, or by the plugins of 1.20
+/// if --config is a legacy Policy. Nothing is changed anywhere.
 ///
 /// Workloads (Deployments, Jobs, ...) become pods as their controllers would make them.
 /// Pods that already run, or name their node, count as placed. Ties between nodes are
@@ -88,9 +89,14 @@ pub(crate) struct Rehearse {
     #[arg(long)]
     replay: bool,
 
-    /// A KubeSchedulerConfiguration file; its extenders are called.
+    /// A KubeSchedulerConfiguration file, or a legacy Policy; its extenders are called.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    /// The file of --config is a legacy Policy, read and carried out exactly as this
+    /// release of kube-scheduler does.
+    #[arg(long, value_enum, value_name = "RELEASE", requires = "config")]
+    policy_compat: Option<PolicyCompat>,
 
     /// Shuffle nodes of equal score by this seed instead of taking the smallest name.
     #[arg(long, value_name = "NUMBER")]
@@ -229,9 +235,9 @@ fn read_options(arguments: &Rehearse) -> Result<(RunOptions, usize)> {
     let mut options = RunOptions::default();
     let mut warnings = 0;
     if let Some(path) = &arguments.config {
-        let config = config::read(path)?;
+        let config = config::read_any(path, arguments.policy_compat)?;
         options.engine = config.engine;
-        warnings = config.warnings.len();
+        warnings = config.warnings;
         for extender in &config.extenders {
             let extender = HttpExtender::new(extender).map_err(anyhow::Error::msg)?;
             options.extensions.extenders.push(Arc::new(extender));

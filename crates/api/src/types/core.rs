@@ -323,6 +323,9 @@ pub struct AwsElasticBlockStoreVolumeSource {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AzureDiskVolumeSource {
+    /// Its name.
+    #[serde(rename = "diskName")]
+    pub disk_name: String,
     /// Where the disk is.
     #[serde(rename = "diskURI")]
     pub disk_uri: String,

@@ -9,17 +9,40 @@ use crate::cluster::Cluster;
 use crate::framework::{DependsOn, MAX_NODE_SCORE, Plugin, ScorePlugin};
 use crate::ids::{NodeId, Symbol};
 use crate::pod_class::PodClass;
+use crate::release::Release;
 
 const MIB: i64 = 1024 * 1024;
 const LEAST_BYTES: i64 = 23 * MIB;
 const MOST_BYTES_PER_CONTAINER: i64 = 1000 * MIB;
 
 /// See the module.
-pub struct ImageLocality;
+pub struct ImageLocality {
+    release: Release,
+}
 
 impl ImageLocality {
     /// Name in configurations.
     pub const NAME: &'static str = "ImageLocality";
+
+    /// The plugin as of a release. In 1.20 an image is on as many nodes as had it when the
+    /// node in question was last told of.
+    pub fn new(release: Release) -> Self {
+        Self { release }
+    }
+
+    fn scaled_bytes(&self, cluster: &Cluster, node: NodeId, image: Symbol) -> i64 {
+        let Some(state) = cluster.image_on_node(node, image) else {
+            return 0;
+        };
+        let node_count = match self.release {
+            Release::V1_36 => state.node_count,
+            Release::V1_20 => cluster
+                .legacy_node(node)
+                .map_or(0, |legacy| legacy.image_node_count(image)),
+        };
+        let spread = f64::from(node_count) / cluster.node_count() as f64;
+        (state.size_bytes as f64 * spread) as i64
+    }
 }
 
 /// An image reference as nodes report it: with the tag `latest` if it has none.
@@ -36,14 +59,6 @@ pub(crate) fn with_tag(reference: &str) -> String {
     }
 }
 
-fn scaled_bytes(cluster: &Cluster, node: NodeId, image: Symbol) -> i64 {
-    let Some(state) = cluster.image_on_node(node, image) else {
-        return 0;
-    };
-    let spread = f64::from(state.node_count) / cluster.node_count() as f64;
-    (state.size_bytes as f64 * spread) as i64
-}
-
 impl Plugin for ImageLocality {
     fn name(&self) -> &'static str {
         Self::NAME
@@ -58,7 +73,7 @@ impl ScorePlugin for ImageLocality {
     fn score_node(&self, class: &PodClass, cluster: &Cluster, node: NodeId) -> i64 {
         let images = class.images.iter();
         let bytes: i64 = images
-            .map(|&image| scaled_bytes(cluster, node, image))
+            .map(|&image| self.scaled_bytes(cluster, node, image))
             .sum();
         let most = MOST_BYTES_PER_CONTAINER * class.container_count;
         // Not clamp: without containers `most` is below LEAST_BYTES.

@@ -24,9 +24,11 @@ use crate::framework::{
 };
 use crate::ids::{NodeId, Symbol};
 use crate::pod_match::{AffinityTerm, AffinityTerms, LabelMatch, PodIdentity};
+use crate::release::Release;
 
 /// See the module.
 pub struct InterPodAffinity {
+    release: Release,
     /// What a required affinity term of a pod that is there counts.
     hard_pod_affinity_weight: i64,
     /// Whether preferred terms of pods that are there count for pods without any.
@@ -37,12 +39,31 @@ impl InterPodAffinity {
     /// Name in configurations.
     pub const NAME: &'static str = "InterPodAffinity";
 
-    /// The plugin with its arguments; the weight is from 0 to 100.
-    pub fn new(hard_pod_affinity_weight: i64, ignore_preferred_terms: bool) -> Self {
+    /// The plugin as of a release, with its arguments; the weight is from 0 to 100.
+    pub fn new(
+        release: Release,
+        hard_pod_affinity_weight: i64,
+        ignore_preferred_terms: bool,
+    ) -> Self {
         Self {
+            release,
             hard_pod_affinity_weight,
             ignore_preferred_terms_of_existing_pods: ignore_preferred_terms,
         }
+    }
+
+    /// The refusal for a reason, as a release words it.
+    pub(crate) fn refusal(release: Release, reason: Reason) -> Refusal {
+        let code = match reason {
+            Reason::PodAffinityMismatch => Code::UnschedulableAndUnresolvable,
+            _ => Code::Unschedulable,
+        };
+        let mut refusal = Refusal::new(Self::NAME, code, reason);
+        if release == Release::V1_20 {
+            let general = Reason::Fixed("node(s) didn't match pod affinity/anti-affinity");
+            refusal.reasons.insert(0, general);
+        }
+        refusal
     }
 }
 
@@ -121,6 +142,7 @@ impl<'t> Matcher<'t> {
 
 /// The filter, with counts of the cluster as it is.
 struct Filter<'c> {
+    release: Release,
     cluster: &'c Cluster,
     terms: &'c AffinityTerms,
     affinity: DomainCounts,
@@ -140,6 +162,7 @@ impl ClusterFilterPlugin for InterPodAffinity {
         let terms = cluster.affinity_terms(pod.info.terms);
         let seen = Seen::new(pod, cluster);
         let mut filter = Filter {
+            release: self.release,
             cluster,
             terms,
             affinity: DomainCounts::default(),
@@ -354,34 +377,29 @@ fn count(counts: &mut DomainCounts, cluster: &Cluster, node: NodeId, key: Symbol
 impl NodeFilter for Filter<'_> {
     fn filter_node(&self, node: NodeId) -> Result<(), Refusal> {
         let apart = self.terms.required_anti_affinity.iter();
-        let (code, reason) = if !self.meets_affinity(node) {
-            (
-                Code::UnschedulableAndUnresolvable,
-                Reason::PodAffinityMismatch,
-            )
+        let reason = if !self.meets_affinity(node) {
+            Reason::PodAffinityMismatch
         } else if apart
             .map(|term| term.topology_key)
             .any(|key| self.is_counted(&self.anti_affinity, node, key))
         {
-            (Code::Unschedulable, Reason::PodAntiAffinityMismatch)
+            Reason::PodAntiAffinityMismatch
         } else if self
             .existing_keys
             .iter()
             .any(|key| self.is_counted(&self.existing_anti_affinity, node, *key))
         {
-            (
-                Code::Unschedulable,
-                Reason::ExistingPodsAntiAffinityMismatch,
-            )
+            Reason::ExistingPodsAntiAffinityMismatch
         } else {
             return Ok(());
         };
-        Err(Refusal::new(InterPodAffinity::NAME, code, reason))
+        Err(InterPodAffinity::refusal(self.release, reason))
     }
 }
 
 /// The rating, with weights by topology key and value.
 struct Score<'c> {
+    release: Release,
     cluster: &'c Cluster,
     weights: DomainCounts,
     keys: Vec<Symbol>,
@@ -398,8 +416,10 @@ impl ClusterScorePlugin for InterPodAffinity {
         if self.ignore_preferred_terms_of_existing_pods && own.is_empty() {
             return None;
         }
+        // 1.20 rates every pod, those that no term means 0 everywhere.
+        let rates_all = self.release == Release::V1_20;
         let of_existing = self.weights_of_existing(&Seen::new(pod, cluster), cluster);
-        if own.is_empty() && of_existing.is_empty() {
+        if own.is_empty() && of_existing.is_empty() && !rates_all {
             return None;
         }
         let mut matcher = Matcher::new(own.iter().map(|(_, term)| term), cluster);
@@ -418,13 +438,14 @@ impl ClusterScorePlugin for InterPodAffinity {
                 }
             }
         }
-        if weights.is_empty() {
+        if weights.is_empty() && !rates_all {
             return None;
         }
         let mut keys: Vec<Symbol> = weights.keys().map(|(key, _)| *key).collect();
         keys.sort_unstable();
         keys.dedup();
         Some(Box::new(Score {
+            release: self.release,
             cluster,
             weights,
             keys,
@@ -494,10 +515,14 @@ impl InterPodAffinity {
             .collect()
     }
 
-    /// Normalizes ratings between the lowest and the highest.
-    pub(crate) fn normalize(scores: &mut [i64]) {
-        let lowest = scores.iter().copied().min().unwrap_or(0);
-        let highest = scores.iter().copied().max().unwrap_or(0);
+    /// Normalizes ratings between the lowest and the highest, in 1.20 0 among them.
+    pub(crate) fn normalize(release: Release, scores: &mut [i64]) {
+        let mut lowest = scores.iter().copied().min().unwrap_or(0);
+        let mut highest = scores.iter().copied().max().unwrap_or(0);
+        if release == Release::V1_20 {
+            lowest = lowest.min(0);
+            highest = highest.max(0);
+        }
         let range = highest - lowest;
         for score in scores {
             let share = if range > 0 {
@@ -520,6 +545,6 @@ impl NodeScore for Score<'_> {
     }
 
     fn normalize(&self, _: &[NodeId], scores: &mut [i64]) {
-        InterPodAffinity::normalize(scores);
+        InterPodAffinity::normalize(self.release, scores);
     }
 }

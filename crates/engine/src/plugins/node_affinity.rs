@@ -15,10 +15,12 @@ use crate::framework::{
 use crate::ids::{NodeId, Symbol, Symbols};
 use crate::node_match::{NodeTerm, PreferredNodes, any_matches, compile_terms};
 use crate::pod_class::PodClass;
+use crate::release::Release;
 
 /// See the module.
 #[derive(Default)]
 pub struct NodeAffinity {
+    release: Release,
     added_required: Option<Box<[NodeTerm]>>,
     added_preferred: Option<PreferredNodes>,
 }
@@ -27,13 +29,20 @@ impl NodeAffinity {
     /// Name in configurations.
     pub const NAME: &'static str = "NodeAffinity";
 
-    /// The plugin with the affinity that the configuration adds.
+    /// The plugin as of a release, with the affinity that the configuration adds.
     ///
     /// # Errors
     /// Upstream's text if the added affinity cannot be parsed.
-    pub fn new(added: Option<&NodeAffinitySpec>, symbols: &mut Symbols) -> Result<Self, String> {
+    pub fn new(
+        release: Release,
+        added: Option<&NodeAffinitySpec>,
+        symbols: &mut Symbols,
+    ) -> Result<Self, String> {
         let Some(added) = added else {
-            return Ok(Self::default());
+            return Ok(Self {
+                release,
+                ..Self::default()
+            });
         };
         let preferred = match added.preferred.as_slice() {
             [] => None,
@@ -44,6 +53,7 @@ impl NodeAffinity {
             .as_ref()
             .map(|required| compile_terms(required, symbols));
         Ok(Self {
+            release,
             added_required: required,
             added_preferred: preferred,
         })
@@ -119,7 +129,10 @@ impl FilterPlugin for NodeAffinity {
         let reason = if enforced.is_some_and(|terms| !any_matches(terms, cluster, node)) {
             Reason::EnforcedNodeAffinityMismatch
         } else if !class.required_nodes.matches(cluster, node) {
-            Reason::NodeAffinityMismatch
+            match self.release {
+                Release::V1_36 => Reason::NodeAffinityMismatch,
+                Release::V1_20 => Reason::Fixed("node(s) didn't match Pod's node affinity"),
+            }
         } else {
             return Ok(());
         };
@@ -144,7 +157,8 @@ impl ScorePlugin for NodeAffinity {
         match &class.preferred_nodes {
             Some(Err(error)) => Err(error.clone()),
             Some(Ok(_)) => Ok(true),
-            None => Ok(self.added_preferred.is_some()),
+            // 1.20 rates every pod, those without preferences 0 everywhere.
+            None => Ok(self.added_preferred.is_some() || self.release == Release::V1_20),
         }
     }
 

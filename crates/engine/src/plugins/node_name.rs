@@ -7,13 +7,21 @@ use crate::cluster::Cluster;
 use crate::framework::{Code, DependsOn, FilterPlugin, Plugin, Reason, Refusal};
 use crate::ids::NodeId;
 use crate::pod_class::PodClass;
+use crate::release::Release;
 
 /// See the module.
-pub struct NodeName;
+pub struct NodeName {
+    release: Release,
+}
 
 impl NodeName {
     /// Name in configurations.
     pub const NAME: &'static str = "NodeName";
+
+    /// The plugin as of a release.
+    pub fn new(release: Release) -> Self {
+        Self { release }
+    }
 }
 
 impl Plugin for NodeName {
@@ -44,6 +52,10 @@ impl FilterPlugin for NodeName {
             return Ok(());
         }
         let code = Code::UnschedulableAndUnresolvable;
-        Err(Refusal::new(Self::NAME, code, Reason::NodeNameMismatch))
+        let reason = match self.release {
+            Release::V1_36 => Reason::NodeNameMismatch,
+            Release::V1_20 => Reason::Fixed("node(s) didn't match the requested hostname"),
+        };
+        Err(Refusal::new(Self::NAME, code, reason))
     }
 }

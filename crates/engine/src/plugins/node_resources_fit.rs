@@ -23,9 +23,11 @@ use crate::framework::{
 use crate::ids::{NodeId, ResourceId};
 use crate::pod_class::PodClass;
 use crate::profile::{NodeResourcesFitArgs, ScoringStrategy, UtilizationShapePoint};
+use crate::release::Release;
 
 /// See the module.
 pub struct NodeResourcesFit {
+    release: Release,
     ignored_resources: Vec<String>,
     ignored_resource_groups: Vec<String>,
     strategy: ScoringStrategy,
@@ -43,8 +45,8 @@ impl NodeResourcesFit {
     /// Name in configurations.
     pub const NAME: &'static str = "NodeResourcesFit";
 
-    /// The plugin with its arguments.
-    pub fn new(args: &NodeResourcesFitArgs, cluster: &mut Cluster) -> Self {
+    /// The plugin as of a release, with its arguments.
+    pub fn new(release: Release, args: &NodeResourcesFitArgs, cluster: &mut Cluster) -> Self {
         let strategy = args.scoring_strategy.clone();
         let resources = strategy.resources().iter().map(|spec| WeightedResource {
             resource: cluster.resource(&spec.name),
@@ -52,6 +54,7 @@ impl NodeResourcesFit {
         });
         let resources = resources.collect();
         Self {
+            release,
             ignored_resources: args.ignored_resources.clone(),
             ignored_resource_groups: args.ignored_resource_groups.clone(),
             strategy,
@@ -86,7 +89,8 @@ impl NodeResourcesFit {
                 continue;
             }
             refusal.reasons.push(Reason::Insufficient(resource));
-            if request > cluster.allocatable(node, resource) {
+            // 1.20 does not tell a node that is full from one that is too small.
+            if self.release > Release::V1_20 && request > cluster.allocatable(node, resource) {
                 refusal.code = Code::UnschedulableAndUnresolvable;
             }
         }
@@ -197,7 +201,7 @@ impl ScoringStrategy {
 
 /// The value at `utilization` of the broken line through `shape`, whose points have
 /// increasing utilization and scores from 0 to 10; the result is scaled to 0 to 100.
-fn broken_line(shape: &[UtilizationShapePoint], utilization: i64) -> i64 {
+pub(crate) fn broken_line(shape: &[UtilizationShapePoint], utilization: i64) -> i64 {
     const SCALE: i64 = MAX_NODE_SCORE / 10;
     let Some(next) = shape
         .iter()

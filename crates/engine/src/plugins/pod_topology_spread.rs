@@ -23,9 +23,11 @@ use crate::framework::{
 use crate::ids::{NodeId, Symbol, Symbols};
 use crate::plugins::taint_toleration::TaintToleration;
 use crate::pod_match::{LabelMatch, SpreadConstraint, label_value};
+use crate::release::Release;
 
 /// See the module.
 pub struct PodTopologySpread {
+    release: Release,
     default_constraints: Box<[SpreadConstraint]>,
     /// Whether the defaults are the built-in ones, which tolerate nodes without a zone.
     is_system_default: bool,
@@ -36,9 +38,10 @@ impl PodTopologySpread {
     /// Name in configurations.
     pub const NAME: &'static str = "PodTopologySpread";
 
-    /// The plugin with default constraints of the configuration; `None` takes the built-in
-    /// ones: spread softly over nodes (skew 3) and zones (skew 5).
+    /// The plugin as of a release, with default constraints of the configuration; `None`
+    /// takes the built-in ones: spread softly over nodes (skew 3) and zones (skew 5).
     pub fn new(
+        release: Release,
         defaults: Option<&[outrank_api::types::TopologySpreadConstraint]>,
         symbols: &mut Symbols,
     ) -> Self {
@@ -56,6 +59,7 @@ impl PodTopologySpread {
         );
         let constraints = defaults.unwrap_or(&system);
         Self {
+            release,
             default_constraints: SpreadConstraint::compile_all(
                 constraints,
                 &Default::default(),
@@ -88,7 +92,10 @@ impl PodTopologySpread {
         if defaults.is_empty() {
             return Vec::new();
         }
-        let selector = default_selector(pod, cluster);
+        let selector = match self.release {
+            Release::V1_36 => default_selector(pod, cluster),
+            Release::V1_20 => default_selector_of_1_20(pod, cluster),
+        };
         if selector.is_empty() {
             return Vec::new();
         }
@@ -105,7 +112,22 @@ impl PodTopologySpread {
 impl PodTopologySpread {
     /// Whether nodes that lack one of the labels are not rated.
     fn needs_all_labels(&self, pod: &IncomingPod<'_>) -> bool {
-        !pod.class.spread_constraints.is_empty() || !self.is_system_default
+        !pod.class.spread_constraints.is_empty()
+            || !self.is_system_default
+            || self.release == Release::V1_20
+    }
+
+    /// Whether pods without soft constraints are rated too: the same everywhere.
+    fn rates_without_constraints(&self) -> bool {
+        self.release == Release::V1_20
+    }
+
+    /// A rating as a whole number.
+    pub(crate) fn round(release: Release, score: f64) -> i64 {
+        match release {
+            Release::V1_36 => score.round() as i64,
+            Release::V1_20 => score as i64,
+        }
     }
 
     /// What a pod more in a domain weighs, given the number of domains.
@@ -135,9 +157,9 @@ impl PodTopologySpread {
     }
 }
 
-/// Which pods a constraint counts.
-fn source(constraint: &SpreadConstraint, namespace: Symbol) -> Source {
-    let selector = match constraint.selector.is_empty() {
+/// Which pods a constraint counts; an empty selector means none, in 1.20 all.
+fn source(release: Release, constraint: &SpreadConstraint, namespace: Symbol) -> Source {
+    let selector = match constraint.selector.is_empty() && release > Release::V1_20 {
         true => LabelMatch::NOTHING,
         false => constraint.selector.clone(),
     };
@@ -155,6 +177,15 @@ fn default_selector(pod: &IncomingPod<'_>, cluster: &Cluster) -> LabelMatch {
     }
 }
 
+/// The same in 1.20: those that services and controllers select which select the pod,
+/// whoever controls it (`plugins/helper/spread.go`).
+fn default_selector_of_1_20(pod: &IncomingPod<'_>, cluster: &Cluster) -> LabelMatch {
+    let identity = cluster.identity(pod.info.identity);
+    let selector = LabelMatch::of_labels(&cluster.service_labels(identity));
+    let owners = cluster.selectors_of_owners(identity);
+    owners.fold(selector, |selector, owner| selector.and(owner))
+}
+
 impl Plugin for PodTopologySpread {
     fn name(&self) -> &'static str {
         Self::NAME
@@ -163,6 +194,7 @@ impl Plugin for PodTopologySpread {
 
 /// What constraints need to know of nodes and pods.
 struct Census<'c> {
+    release: Release,
     cluster: &'c Cluster,
     pod: IncomingPod<'c>,
     constraints: Vec<Cow<'c, SpreadConstraint>>,
@@ -172,11 +204,13 @@ struct Census<'c> {
 
 impl<'c> Census<'c> {
     fn new(
+        release: Release,
         pod: &IncomingPod<'c>,
         cluster: &'c Cluster,
         constraints: Vec<Cow<'c, SpreadConstraint>>,
     ) -> Self {
         Self {
+            release,
             cluster,
             pod: *pod,
             constraints,
@@ -199,6 +233,51 @@ impl<'c> Census<'c> {
             return false;
         }
         !(constraint.honors_taints && TaintToleration::repels(class, self.cluster, node))
+    }
+
+    /// For each constraint, how many pods it counts in each domain.
+    fn domains(&self) -> Vec<FxHashMap<Symbol, i64>> {
+        let mut domains = vec![FxHashMap::default(); self.constraints.len()];
+        let nodes = self.cluster.nodes();
+        for node in nodes.filter(|node| self.has_all_labels(*node)) {
+            let counts = self.count(node);
+            let counted = self.constraints.iter().zip(&mut domains).zip(counts);
+            for ((constraint, domains), count) in counted {
+                if self.includes(constraint, node)
+                    && let Some(value) = self.cluster.label(node, constraint.topology_key)
+                {
+                    *domains.entry(value).or_insert(0) += count;
+                }
+            }
+        }
+        domains
+    }
+
+    /// The same in 1.20: a domain is one of nodes that count, but then the pods of all its
+    /// nodes do (`podtopologyspread/filtering.go` calPreFilterState).
+    fn domains_of_1_20(&self) -> Vec<FxHashMap<Symbol, i64>> {
+        let mut domains = vec![FxHashMap::default(); self.constraints.len()];
+        let nodes = || self.cluster.nodes();
+        for node in nodes().filter(|node| self.has_all_labels(*node)) {
+            for (constraint, domains) in self.constraints.iter().zip(&mut domains) {
+                if self.includes(constraint, node)
+                    && let Some(value) = self.cluster.label(node, constraint.topology_key)
+                {
+                    domains.insert(value, 0);
+                }
+            }
+        }
+        for node in nodes() {
+            let counts = self.count(node);
+            let counted = self.constraints.iter().zip(&mut domains).zip(counts);
+            for ((constraint, domains), count) in counted {
+                let value = self.cluster.label(node, constraint.topology_key);
+                if let Some(domain) = value.and_then(|value| domains.get_mut(&value)) {
+                    *domain += count;
+                }
+            }
+        }
+        domains
     }
 
     /// For each constraint, how many pods of the node it counts.
@@ -225,7 +304,7 @@ impl<'c> Census<'c> {
         let own = self.cluster.identity(self.pod.info.identity);
         let counts = |constraint: &Cow<'_, SpreadConstraint>| {
             identity.namespace == own.namespace
-                && !constraint.selector.is_empty()
+                && (!constraint.selector.is_empty() || self.release == Release::V1_20)
                 && constraint.selector.matches(&identity.labels)
         };
         self.constraints.iter().map(counts).collect()
@@ -249,19 +328,11 @@ impl ClusterFilterPlugin for PodTopologySpread {
         if constraints.is_empty() {
             return None;
         }
-        let census = Census::new(pod, cluster, constraints);
-        let mut domains = vec![FxHashMap::default(); census.constraints.len()];
-        for node in cluster.nodes().filter(|node| census.has_all_labels(*node)) {
-            let counts = census.count(node);
-            let counted = census.constraints.iter().zip(&mut domains).zip(counts);
-            for ((constraint, domains), count) in counted {
-                if census.includes(constraint, node)
-                    && let Some(value) = cluster.label(node, constraint.topology_key)
-                {
-                    *domains.entry(value).or_insert(0) += count;
-                }
-            }
-        }
+        let census = Census::new(self.release, pod, cluster, constraints);
+        let domains = match self.release {
+            Release::V1_36 => census.domains(),
+            Release::V1_20 => census.domains_of_1_20(),
+        };
         let least = census
             .constraints
             .iter()
@@ -295,12 +366,16 @@ impl ClusterFilterPlugin for PodTopologySpread {
 
     fn lower_filter(&self, pod: &IncomingPod<'_>, cluster: &Cluster, plan: &mut CrossPlan) -> bool {
         let constraints = self.constraints(pod, cluster, true);
+        if self.release == Release::V1_20 && !constraints.is_empty() {
+            // What 1.20 counts is not what a counter counts.
+            return false;
+        }
         let keys: Box<[Symbol]> = constraints.iter().map(|it| it.topology_key).collect();
         let identity = cluster.identity(pod.info.identity);
         for constraint in &constraints {
             let counter = plan.counter(Counter {
                 topology_key: constraint.topology_key,
-                source: source(constraint, identity.namespace),
+                source: source(self.release, constraint, identity.namespace),
                 needs_labels: keys.clone(),
                 honors_affinity: constraint.honors_affinity,
                 honors_taints: constraint.honors_taints,
@@ -360,6 +435,7 @@ impl NodeFilter for Filter<'_> {
 }
 
 struct Score<'c> {
+    release: Release,
     census: Census<'c>,
     hostname: Symbol,
     domains: Vec<FxHashMap<Symbol, i64>>,
@@ -375,12 +451,13 @@ impl ClusterScorePlugin for PodTopologySpread {
         feasible: &[NodeId],
     ) -> Option<Box<dyn NodeScore + 'c>> {
         let constraints = self.constraints(pod, cluster, false);
-        if constraints.is_empty() {
+        if constraints.is_empty() && !self.rates_without_constraints() {
             return None;
         }
         let needs_all_labels = self.needs_all_labels(pod);
         let mut score = Score {
-            census: Census::new(pod, cluster, constraints),
+            release: self.release,
+            census: Census::new(self.release, pod, cluster, constraints),
             hostname: self.hostname,
             domains: Vec::new(),
             weights: Vec::new(),
@@ -400,6 +477,9 @@ impl ClusterScorePlugin for PodTopologySpread {
     ) -> bool {
         let constraints = self.constraints(pod, cluster, false);
         if constraints.is_empty() {
+            if self.rates_without_constraints() {
+                plan.constant_score += MAX_NODE_SCORE * weight;
+            }
             return true;
         }
         let needs_labels: Box<[Symbol]> = match self.needs_all_labels(pod) {
@@ -412,7 +492,7 @@ impl ClusterScorePlugin for PodTopologySpread {
             let is_domain = constraint.topology_key != self.hostname;
             let counter = plan.counter(Counter {
                 topology_key: constraint.topology_key,
-                source: source(constraint, namespace),
+                source: source(self.release, constraint, namespace),
                 needs_labels: if is_domain {
                     needs_labels.clone()
                 } else {
@@ -513,7 +593,7 @@ impl NodeScore for Score<'_> {
             };
             score += count as f64 * self.weights[index] + (constraint.max_skew - 1) as f64;
         }
-        score.round() as i64
+        PodTopologySpread::round(self.release, score)
     }
 
     fn normalize(&self, feasible: &[NodeId], scores: &mut [i64]) {

@@ -5,7 +5,8 @@
 //! tolerations of that effect, or of every effect, count.
 //! Source: `plugins/tainttoleration/taint_toleration.go`, Kubernetes 1.36.
 
-use outrank_api::taints::tolerates;
+use outrank_api::taints::{find_untolerated, tolerates};
+use outrank_api::types::Taint;
 
 use crate::cluster::Cluster;
 use crate::framework::{
@@ -13,20 +14,35 @@ use crate::framework::{
 };
 use crate::ids::NodeId;
 use crate::pod_class::PodClass;
+use crate::release::Release;
 
 /// See the module.
-pub struct TaintToleration;
+pub struct TaintToleration {
+    release: Release,
+}
 
 impl TaintToleration {
     /// Name in configurations.
     pub const NAME: &'static str = "TaintToleration";
 
+    /// The plugin as of a release.
+    pub fn new(release: Release) -> Self {
+        Self { release }
+    }
+
     /// Whether the node has a `NoSchedule` or `NoExecute` taint that is not tolerated.
     pub(crate) fn repels(class: &PodClass, cluster: &Cluster, node: NodeId) -> bool {
-        cluster.taints(node).iter().any(|taint| {
-            matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
-                && !class.tolerations.iter().any(|t| tolerates(t, taint, false))
-        })
+        Self::repelling_taint(class, cluster, node).is_some()
+    }
+
+    /// The first `NoSchedule` or `NoExecute` taint of the node that is not tolerated.
+    fn repelling_taint<'c>(
+        class: &PodClass,
+        cluster: &'c Cluster,
+        node: NodeId,
+    ) -> Option<&'c Taint> {
+        let repels = |taint: &Taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
+        find_untolerated(cluster.taints(node), &class.tolerations, false, repels)
     }
 }
 
@@ -47,11 +63,20 @@ impl FilterPlugin for TaintToleration {
         cluster: &Cluster,
         node: NodeId,
     ) -> Result<(), Refusal> {
-        if !Self::repels(class, cluster, node) {
+        let Some(taint) = Self::repelling_taint(class, cluster, node) else {
             return Ok(());
-        }
+        };
         let code = Code::UnschedulableAndUnresolvable;
-        Err(Refusal::new(Self::NAME, code, Reason::UntoleratedTaint))
+        let reason = match self.release {
+            Release::V1_36 => Reason::UntoleratedTaint,
+            Release::V1_20 => {
+                let Taint { key, value, .. } = taint;
+                let text =
+                    format!("node(s) had taint {{{key}: {value}}}, that the pod didn't tolerate");
+                Reason::Text(text.into())
+            }
+        };
+        Err(Refusal::new(Self::NAME, code, reason))
     }
 }
 

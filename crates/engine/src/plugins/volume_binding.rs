@@ -24,16 +24,25 @@ use crate::framework::{
     NodeScore, Plugin, Reason, Refusal,
 };
 use crate::ids::{NodeId, Symbol};
+use crate::release::Release;
 use crate::storage::{
     Claim, ClaimKey, FreeVolumes, PodVolumes, Volume, VolumeReservation, reaches,
 };
 
 /// See the module.
-pub struct VolumeBinding;
+pub struct VolumeBinding {
+    release: Release,
+}
 
 impl VolumeBinding {
     /// Name in configurations.
     pub const NAME: &'static str = "VolumeBinding";
+
+    /// The plugin as of a release. In 1.20 no CSI driver takes over from a plugin that is
+    /// built into Kubernetes, and drivers do not tell how much room there is.
+    pub fn new(release: Release) -> Self {
+        Self { release }
+    }
 }
 
 impl Plugin for VolumeBinding {
@@ -73,6 +82,7 @@ pub(crate) fn not_own_claim(volumes: &PodVolumes, key: ClaimKey, cluster: &Clust
 
 /// Why a pod cannot have a claim, whatever the node; `None` if nothing is wrong.
 fn claim_problem(
+    release: Release,
     volumes: &PodVolumes,
     (key, is_ephemeral): (ClaimKey, bool),
     cluster: &Cluster,
@@ -89,7 +99,7 @@ fn claim_problem(
             format!("persistentvolumeclaim {name:?} not found")
         });
     };
-    if claim.is_lost {
+    if claim.is_lost && release > Release::V1_20 {
         let volume = claim.volume.map_or("", text);
         return Some(format!(
             "persistentvolumeclaim {name:?} bound to non-existent persistentvolume {volume:?}"
@@ -144,6 +154,7 @@ fn waits_for_consumer(claim: &Claim, cluster: &Cluster) -> Result<bool, String> 
 }
 
 struct Filter<'c> {
+    release: Release,
     cluster: &'c Cluster,
     claims: PodClaims<'c>,
     /// What each of `claims.waiting` could get that is not being provisioned.
@@ -151,7 +162,7 @@ struct Filter<'c> {
 }
 
 impl<'c> Filter<'c> {
-    fn new(pod: &IncomingPod<'_>, cluster: &'c Cluster) -> Option<Self> {
+    fn new(release: Release, pod: &IncomingPod<'_>, cluster: &'c Cluster) -> Option<Self> {
         if pod.info.volumes == 0 {
             return None;
         }
@@ -167,6 +178,7 @@ impl<'c> Filter<'c> {
             .map(|(key, claim)| (*key, Candidates::new(*key, claim, cluster)))
             .collect();
         Some(Self {
+            release,
             cluster,
             claims,
             candidates,
@@ -186,6 +198,9 @@ impl<'c> Filter<'c> {
         if reasons.is_empty() {
             return Ok(reservation);
         }
+        if self.release == Release::V1_20 {
+            reasons = reasons.into_iter().map(words_of_1_20).collect();
+        }
         Err(Refusal {
             plugin: VolumeBinding::NAME,
             code: Code::UnschedulableAndUnresolvable,
@@ -195,10 +210,11 @@ impl<'c> Filter<'c> {
 
     /// Why the node cannot have the volumes of claims that are bound.
     fn check_bound(&self, node: NodeId) -> Result<Option<Reason>, Refusal> {
-        let csi_node = self
-            .cluster
-            .storage
-            .csi_node(self.cluster.name_symbol(node));
+        let storage = &self.cluster.storage;
+        let csi_node = match self.release {
+            Release::V1_36 => storage.csi_node(self.cluster.name_symbol(node)),
+            Release::V1_20 => None,
+        };
         for claim in &self.claims.bound {
             let volume = claim
                 .volume
@@ -253,8 +269,20 @@ impl<'c> Filter<'c> {
         }
         let size = claim.size.as_ref()?;
         let labels = self.cluster.labels(node);
-        let has_room = storage.has_room(class_name, provisioner, size, labels);
+        let has_room = self.release == Release::V1_20
+            || storage.has_room(class_name, provisioner, size, labels);
         (!has_room).then_some(Reason::NotEnoughStorage)
+    }
+}
+
+/// What 1.20 said in other words.
+fn words_of_1_20(reason: Reason) -> Reason {
+    match reason {
+        Reason::VolumeMissing => Reason::Fixed("pvc(s) bound to non-existent pv(s)"),
+        Reason::VolumeNodeAffinityConflict => {
+            Reason::Fixed("node(s) had volume node affinity conflict")
+        }
+        other => other,
     }
 }
 
@@ -359,7 +387,9 @@ impl ClusterFilterPlugin for VolumeBinding {
             ))
         };
         let mut claims = volumes.all_claims();
-        if let Some(problem) = claims.find_map(|claim| claim_problem(volumes, claim, cluster)) {
+        if let Some(problem) =
+            claims.find_map(|claim| claim_problem(self.release, volumes, claim, cluster))
+        {
             return refuse(problem);
         }
         let claims = PodClaims::new(volumes, cluster).map_err(|text| error(&text))?;
@@ -374,7 +404,7 @@ impl ClusterFilterPlugin for VolumeBinding {
         pod: &IncomingPod<'c>,
         cluster: &'c Cluster,
     ) -> Option<Box<dyn NodeFilter + 'c>> {
-        let filter = Filter::new(pod, cluster)?;
+        let filter = Filter::new(self.release, pod, cluster)?;
         Some(Box::new(filter))
     }
 
@@ -384,7 +414,7 @@ impl ClusterFilterPlugin for VolumeBinding {
         cluster: &Cluster,
         node: NodeId,
     ) -> Option<VolumeReservation> {
-        let filter = Filter::new(pod, cluster)?;
+        let filter = Filter::new(self.release, pod, cluster)?;
         if filter.claims.waiting.is_empty() {
             return None;
         }

@@ -14,14 +14,22 @@ use crate::framework::{
 };
 use crate::ids::NodeId;
 use crate::plugins::volume_binding::claim_not_found;
+use crate::release::Release;
 use crate::storage::{Disk, PodVolumes};
 
 /// See the module.
-pub struct VolumeRestrictions;
+pub struct VolumeRestrictions {
+    release: Release,
+}
 
 impl VolumeRestrictions {
     /// Name in configurations.
     pub const NAME: &'static str = "VolumeRestrictions";
+
+    /// The plugin as of a release; in 1.20 it looks at disks only.
+    pub fn new(release: Release) -> Self {
+        Self { release }
+    }
 }
 
 impl Plugin for VolumeRestrictions {
@@ -46,7 +54,7 @@ fn is_claim_taken(volumes: &PodVolumes, cluster: &Cluster) -> bool {
 
 impl ClusterFilterPlugin for VolumeRestrictions {
     fn pre_filter(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> Result<(), Refusal> {
-        if pod.info.volumes == 0 {
+        if pod.info.volumes == 0 || self.release == Release::V1_20 {
             return Ok(());
         }
         let volumes = cluster.storage.pod_volumes(pod.info.volumes);
@@ -71,7 +79,7 @@ impl ClusterFilterPlugin for VolumeRestrictions {
         let filter = Filter {
             cluster,
             volumes,
-            is_claim_taken: is_claim_taken(volumes, cluster),
+            is_claim_taken: self.release > Release::V1_20 && is_claim_taken(volumes, cluster),
         };
         let has_disks = volumes.disks().next().is_some();
         (has_disks || filter.is_claim_taken).then(|| Box::new(filter) as Box<dyn NodeFilter>)

@@ -14,10 +14,12 @@ use crate::framework::{
 };
 use crate::ids::{NodeId, Symbol, Symbols};
 use crate::plugins::volume_binding::claim_not_found;
+use crate::release::Release;
 use crate::storage::{ClaimKey, TOPOLOGY_LABELS, Volume};
 
 /// See the module.
 pub struct VolumeZone {
+    release: Release,
     labels: [Symbol; 4],
 }
 
@@ -25,9 +27,11 @@ impl VolumeZone {
     /// Name in configurations.
     pub const NAME: &'static str = "VolumeZone";
 
-    /// The plugin.
-    pub fn new(symbols: &mut Symbols) -> Self {
+    /// The plugin as of a release. In 1.20 what is wrong with a claim is an error of each
+    /// node with a zone, and the keys of the past and of today are not the same.
+    pub fn new(release: Release, symbols: &mut Symbols) -> Self {
         Self {
+            release,
             labels: TOPOLOGY_LABELS.map(|label| symbols.intern(label)),
         }
     }
@@ -36,6 +40,7 @@ impl VolumeZone {
     fn todays(&self, key: Symbol) -> Symbol {
         let [past_zone, past_region, zone, region] = self.labels;
         match key {
+            key if self.release == Release::V1_20 => key,
             key if key == past_zone => zone,
             key if key == past_region => region,
             key => key,
@@ -84,12 +89,15 @@ fn volume_of(key: ClaimKey, cluster: &Cluster) -> Result<Option<&Volume>, Refusa
 struct Filter<'c> {
     plugin: &'c VolumeZone,
     cluster: &'c Cluster,
+    /// The volumes up to the first claim that something is wrong with.
     volumes: Vec<&'c Volume>,
+    /// What is wrong with that claim.
+    problem: Option<Refusal>,
 }
 
 impl ClusterFilterPlugin for VolumeZone {
     fn pre_filter(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> Result<(), Refusal> {
-        if pod.info.volumes == 0 {
+        if pod.info.volumes == 0 || self.release == Release::V1_20 {
             return Ok(());
         }
         let mut claims = cluster.storage.pod_volumes(pod.info.volumes).claims();
@@ -105,17 +113,28 @@ impl ClusterFilterPlugin for VolumeZone {
             return None;
         }
         let claims = cluster.storage.pod_volumes(pod.info.volumes).claims();
-        let volumes = claims.filter_map(|claim| volume_of(claim, cluster).ok().flatten());
-        let volumes: Vec<&Volume> = volumes
-            .filter(|volume| !volume.topologies.is_empty())
-            .collect();
-        (!volumes.is_empty()).then(|| {
-            Box::new(Filter {
-                plugin: self,
-                cluster,
-                volumes,
-            }) as Box<dyn NodeFilter>
-        })
+        let mut filter = Filter {
+            plugin: self,
+            cluster,
+            volumes: Vec::new(),
+            problem: None,
+        };
+        for claim in claims {
+            match volume_of(claim, cluster) {
+                Ok(None) => {}
+                Ok(Some(volume)) if volume.topologies.is_empty() => {}
+                Ok(Some(volume)) => filter.volumes.push(volume),
+                Err(problem) => {
+                    filter.problem = Some(Refusal {
+                        code: Code::Error,
+                        ..problem
+                    });
+                    break;
+                }
+            }
+        }
+        let has_a_say = !filter.volumes.is_empty() || filter.problem.is_some();
+        has_a_say.then(|| Box::new(filter) as Box<dyn NodeFilter>)
     }
 
     fn may_help(&self, pod: &IncomingPod<'_>, event: &ClusterEvent<'_>, cluster: &Cluster) -> bool {
@@ -142,8 +161,11 @@ impl NodeFilter for Filter<'_> {
             let value = label(*key).or_else(|| label(self.plugin.todays(*key)));
             value.is_some_and(|value| values.contains(&value))
         };
-        if !is_somewhere || topologies.all(is_there) {
+        if !is_somewhere {
             return Ok(());
+        }
+        if topologies.all(is_there) {
+            return self.problem.clone().map_or(Ok(()), Err);
         }
         let code = Code::UnschedulableAndUnresolvable;
         Err(Refusal::new(

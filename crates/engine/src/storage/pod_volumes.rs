@@ -2,7 +2,7 @@
 
 use outrank_api::types::{Pod, Volume};
 
-use super::{ClaimKey, CsiVolume, csi_migration};
+use super::{ClaimKey, CloudDisk, CsiVolume, csi_migration};
 use crate::ids::{Symbol, Symbols};
 
 /// Volumes of a pod, in order, those left out that do not matter to where it can go.
@@ -41,6 +41,8 @@ pub enum PodVolume {
 pub struct PodDisk {
     /// The disk, of the kinds that pods cannot share.
     pub disk: Option<Disk>,
+    /// The disk as its cloud knows it.
+    pub cloud: Option<CloudDisk>,
     /// The disk as the CSI driver knows it that took over from the plugin built into
     /// Kubernetes, or why it cannot; `None` if none took over.
     pub csi: Option<Result<CsiVolume, Box<str>>>,
@@ -172,6 +174,7 @@ impl PodVolume {
         }
         let disk = PodDisk {
             disk: Disk::compile(volume, symbols),
+            cloud: CloudDisk::of_pod(volume, symbols),
             csi: csi_migration::inline_disk(volume, symbols),
         };
         (disk.disk.is_some() || disk.csi.is_some()).then_some(Self::Disk(disk))

@@ -8,9 +8,10 @@ use outrank_api::decode::{Object, ObjectKind, decode_value};
 use outrank_api::types::{Node, NodeAffinity, Pod};
 use outrank_engine::ids::PodId;
 use outrank_engine::profile::{
-    NodeResourcesFitArgs, ProfileConfig, ResourceSpec, ScoringStrategy, UtilizationShapePoint,
+    LegacyArgs, NodeLabelArgs, NodeResourcesFitArgs, ProfileConfig, ResourceSpec, ScoringStrategy,
+    ServiceAffinityArgs, UtilizationShapePoint,
 };
-use outrank_engine::{Decision, Engine, EngineConfig, Event, Outcome, TimeNanos};
+use outrank_engine::{Decision, Engine, EngineConfig, Event, Outcome, Release, TimeNanos};
 use proptest::prelude::*;
 use proptest::sample::{Index, subsequence};
 use serde_json::{Value, json};
@@ -33,7 +34,18 @@ pub(crate) struct NodeShape {
     memory_gib: u32,
     gpus: u32,
     pods: u32,
+    /// Conditions that are not as they should be.
+    conditions: Vec<usize>,
+    /// Whether pods of the ReplicaSet `a` had better go elsewhere.
+    avoids_a: bool,
 }
+
+const CONDITIONS: [(&str, &str); 4] = [
+    ("Ready", "Unknown"),
+    ("MemoryPressure", "True"),
+    ("DiskPressure", "True"),
+    ("PIDPressure", "True"),
+];
 
 const TAINTS: [(&str, &str, &str); 6] = [
     ("dedicated", "ml", "NoSchedule"),
@@ -65,6 +77,8 @@ impl NodeShape {
             memory_gib: 4,
             gpus: 0,
             pods: 10,
+            conditions: Vec::new(),
+            avoids_a: false,
         }
     }
 }
@@ -83,8 +97,17 @@ pub(crate) fn node_shape() -> impl Strategy<Value = NodeShape> {
         subsequence((0..IMAGES.len()).collect::<Vec<_>>(), 0..=3),
     );
     let amounts = (0..9u32, 0..9u32, prop_oneof![Just(0), 0..5u32], 0..6u32);
-    (object, amounts).prop_map(
-        |((zone, disk, rank, taints, cordoned, images), (cpu, memory, gpus, pods))| NodeShape {
+    let numbers = (0..CONDITIONS.len()).collect::<Vec<_>>();
+    let of_the_past = (
+        prop_oneof![3 => Just(Vec::new()), 1 => subsequence(numbers, 1..=2)],
+        prop::bool::weighted(0.3),
+    );
+    (object, amounts, of_the_past).prop_map(
+        |(
+            (zone, disk, rank, taints, cordoned, images),
+            (cpu, memory, gpus, pods),
+            (conditions, avoids_a),
+        )| NodeShape {
             zone,
             disk,
             rank,
@@ -95,6 +118,8 @@ pub(crate) fn node_shape() -> impl Strategy<Value = NodeShape> {
             memory_gib: memory,
             gpus,
             pods,
+            conditions,
+            avoids_a,
         },
     )
 }
@@ -118,8 +143,18 @@ pub(crate) fn node_of(name: &str, shape: &NodeShape) -> Node {
         json!({"key": key, "value": value, "effect": effect})
     };
     let image = |&image: &usize| json!({"names": [IMAGES[image].0], "sizeBytes": IMAGES[image].1});
+    let condition = |&condition: &usize| {
+        let (kind, status) = CONDITIONS[condition];
+        json!({"type": kind, "status": status})
+    };
+    let mut annotations = json!({});
+    if shape.avoids_a {
+        let a = json!({"podController": {"kind": "ReplicaSet", "uid": "uid-a"}});
+        let avoided = json!({"preferAvoidPods": [{"podSignature": a}]});
+        annotations["scheduler.alpha.kubernetes.io/preferAvoidPods"] = avoided.to_string().into();
+    }
     let node = json!({
-        "metadata": {"name": name, "labels": labels},
+        "metadata": {"name": name, "labels": labels, "annotations": annotations},
         "spec": {
             "unschedulable": shape.cordoned,
             "taints": shape.taints.iter().map(taint).collect::<Vec<_>>(),
@@ -133,6 +168,7 @@ pub(crate) fn node_of(name: &str, shape: &NodeShape) -> Node {
                 "pods": shape.pods.to_string(),
             },
             "images": shape.images.iter().map(image).collect::<Vec<_>>(),
+            "conditions": shape.conditions.iter().map(condition).collect::<Vec<_>>(),
         },
     });
     serde_json::from_value(node).expect("a node")
@@ -404,6 +440,10 @@ pub(crate) fn pod_named(name: &str, template: &Template) -> Pod {
         "metadata": {"namespace": "default", "name": name, "labels": {"app": template.app}},
         "spec": template.spec,
     });
+    if template.app == "a" {
+        pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1",
+            "kind": "ReplicaSet", "name": "a", "uid": "uid-a", "controller": true}]);
+    }
     if let Some(node) = template.nominated {
         pod["status"] = json!({"nominatedNodeName": node});
     }
@@ -508,6 +548,96 @@ fn profile(scheduler_name: &'static str) -> impl Strategy<Value = ProfileConfig>
     prop_oneof![1 => Just(default), 2 => custom]
 }
 
+/// A profile of 1.20: plugins of it, in any order, with any weights.
+fn profile_of_1_20(scheduler_name: &'static str) -> impl Strategy<Value = ProfileConfig> {
+    let filters = subsequence(FILTERS_OF_1_20.to_vec(), 0..=FILTERS_OF_1_20.len()).prop_shuffle();
+    let scores = subsequence(SCORES_OF_1_20.to_vec(), 0..=SCORES_OF_1_20.len()).prop_shuffle();
+    let weights = prop::collection::vec(1..=6i64, SCORES_OF_1_20.len());
+    let label = || prop::sample::select(vec!["zone", "disk", "rank"]).prop_map(String::from);
+    let switches = (prop::bool::weighted(0.2), prop::bool::ANY);
+    (
+        filters,
+        scores,
+        weights,
+        (label(), label()),
+        resource_specs(),
+        switches,
+    )
+        .prop_map(
+            move |(filters, scores, weights, (one, other), resources, (checks_all, is_list))| {
+                let names = |names: Vec<&'static str>| names.into_iter().map(String::from);
+                let legacy = LegacyArgs {
+                    node_label: NodeLabelArgs {
+                        absent_labels: vec![one.clone()],
+                        present_labels_preference: vec![other.clone()],
+                        ..NodeLabelArgs::default()
+                    },
+                    service_affinity: ServiceAffinityArgs {
+                        affinity_labels: vec![one],
+                        anti_affinity_labels_preference: vec![other],
+                    },
+                    ratio_resources: resources,
+                    ratio_shape: vec![
+                        UtilizationShapePoint {
+                            utilization: 10,
+                            score: 1,
+                        },
+                        UtilizationShapePoint {
+                            utilization: 90,
+                            score: 9,
+                        },
+                    ],
+                };
+                ProfileConfig {
+                    scheduler_name: scheduler_name.to_owned(),
+                    filter: names(filters).collect(),
+                    score: names(scores).zip(weights).collect(),
+                    release: Release::V1_20,
+                    legacy,
+                    checks_all_filters: checks_all,
+                    default_spread_constraints: is_list.then(Vec::new),
+                    ..ProfileConfig::default()
+                }
+            },
+        )
+}
+
+const FILTERS_OF_1_20: [&str; 18] = [
+    "NodeUnschedulable",
+    "NodeResourcesFit",
+    "NodeName",
+    "NodePorts",
+    "NodeAffinity",
+    "VolumeRestrictions",
+    "TaintToleration",
+    "PodToleratesNodeNoExecuteTaints",
+    "NodeLabel",
+    "ServiceAffinity",
+    "GCEPDLimits",
+    "NodeVolumeLimits",
+    "VolumeBinding",
+    "VolumeZone",
+    "CheckNodeCondition",
+    "CheckNodeMemoryPressure",
+    "PodTopologySpread",
+    "InterPodAffinity",
+];
+
+const SCORES_OF_1_20: [&str; 12] = [
+    "NodeResourcesBalancedAllocation",
+    "ImageLocality",
+    "InterPodAffinity",
+    "NodeResourcesLeastAllocated",
+    "NodeResourcesMostAllocated",
+    "NodeAffinity",
+    "NodeLabel",
+    "NodePreferAvoidPods",
+    "RequestedToCapacityRatio",
+    "PodTopologySpread",
+    "ServiceAffinity",
+    "TaintToleration",
+];
+
 /// Something that happens, or is asked for.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
@@ -524,6 +654,8 @@ pub(crate) enum Step {
     AddPodForNode(Index, &'static str),
     SetStorage(Box<Object>),
     RemoveClaim(&'static str),
+    /// A service selects the pods of an app, or none any more.
+    SetService(&'static str, bool),
     PassTime(u64),
     /// A pod comes and goes that many times on a node.
     Churn {
@@ -584,13 +716,42 @@ pub(crate) fn history(
     is_seeded: bool,
 ) -> impl Strategy<Value = History> {
     let profiles = (profile("default-scheduler"), profile("second"));
+    history_with(profiles, step(), templates, steps, is_seeded)
+}
+
+/// The same with plugins of 1.20, and services.
+pub(crate) fn history_of_1_20(
+    templates: RangeInclusive<usize>,
+    steps: Range<usize>,
+) -> impl Strategy<Value = History> {
+    let profiles = (
+        profile_of_1_20("default-scheduler"),
+        profile_of_1_20("second"),
+    );
+    let app = prop::sample::select(vec!["a", "b"]);
+    let service = (app, prop::bool::weighted(0.8));
+    let service = service.prop_map(|(app, is_there)| Step::SetService(app, is_there));
+    let step = prop_oneof![15 => step(), 1 => service];
+    history_with(profiles, step, templates, steps, false)
+}
+
+fn history_with(
+    profiles: (
+        impl Strategy<Value = ProfileConfig>,
+        impl Strategy<Value = ProfileConfig>,
+    ),
+    step: impl Strategy<Value = Step>,
+    templates: RangeInclusive<usize>,
+    steps: Range<usize>,
+    is_seeded: bool,
+) -> impl Strategy<Value = History> {
     let nodes = prop::collection::vec(node_shape(), 0..NODE_NAMES.len());
     let templates = prop::collection::vec(template(), templates);
     (
         profiles,
         nodes,
         templates,
-        prop::collection::vec(step(), steps),
+        prop::collection::vec(step, steps),
         any::<u64>(),
     )
         .prop_map(move |((first, second), nodes, templates, steps, seed)| {
@@ -700,6 +861,17 @@ impl World {
                     name: (*name).into(),
                 };
                 self.engine.handle(event, self.now);
+            }
+            Step::SetService(app, is_there) => {
+                let selector = if *is_there {
+                    json!({"app": app})
+                } else {
+                    Value::Null
+                };
+                let service = json!({"metadata": {"namespace": "default", "name": app},
+                    "spec": {"selector": selector}});
+                let service = serde_json::from_value(service).expect("a service");
+                self.engine.handle(Event::ServiceChanged(service), self.now);
             }
             Step::PassTime(nanos) => self.now += nanos,
             Step::Churn { node, times } => self.churn(node, *times),

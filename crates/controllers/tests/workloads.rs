@@ -656,6 +656,19 @@ fn a_job_runs_so_many_at_once_until_enough_have_succeeded() {
 }
 
 #[test]
+fn a_job_that_ended_is_left_alone() {
+    let job = job(json!({"completions": 2, "backoffLimit": 0}));
+    assert_eq!(run(&[Workload::Job(&job)], &[]).create.len(), 1);
+    for (condition, pods) in [("Failed", 0), ("Complete", 0), ("Suspended", 1)] {
+        let mut over = job.clone();
+        let conditions = json!([{"type": condition, "status": "True"}]);
+        over.status = object(json!({"conditions": conditions}));
+        let made = run(&[Workload::Job(&over)], &[]).create.len();
+        assert_eq!(made, pods, "{condition}");
+    }
+}
+
+#[test]
 fn pods_of_a_job_carry_its_labels() {
     let mut owner = job(json!({"template": {"metadata": {"labels": {"a": "b"}}}}));
     owner.metadata.uid = "u-sum".into();

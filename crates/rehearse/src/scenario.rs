@@ -2,6 +2,7 @@
 //! expanded into pods, pods defaulted and admitted.
 
 mod changes;
+mod left_out;
 mod replica_sets;
 mod rollouts;
 
@@ -104,6 +105,12 @@ impl Scenario {
             &reconciled.create,
         ));
         warnings.extend(nodes.iter().filter_map(without_resources));
+        warnings.extend(left_out::evictions(&nodes, &pods));
+        let new_pods = pods
+            .iter()
+            .filter(|pod| !is_stored(pod) && !pod.is_finished());
+        let new_pods = new_pods.chain(&reconciled.create);
+        warnings.extend(left_out::missing_namespaces(&objects, new_pods));
         for replica_set in reconciled.replica_sets {
             surroundings.extend(Event::of_owner(&Object::ReplicaSet(Box::new(replica_set))));
         }
@@ -153,7 +160,7 @@ impl Scenario {
         for class in classes {
             resolver
                 .admit_class(class)
-                .map_err(|error| error.to_string())?;
+                .map_err(|error| format!("PriorityClass {}: {error}", class.metadata.name))?;
         }
         let mut admission = Admission {
             resolver,
@@ -256,4 +263,111 @@ pub(crate) fn scenario_of(manifest: &str) -> Scenario {
     let loaded = outrank_api::decode::load([("test.yaml", manifest.as_bytes())]);
     assert_eq!(loaded.errors, []);
     Scenario::new(loaded.objects, Vec::new()).expect("a scenario")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use outrank_api::decode::{KeepRaw, LoadOptions, load_with};
+
+    use super::*;
+
+    const NODE: &str = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus: {allocatable: \
+                        {cpu: 4, memory: 8Gi, pods: 9}}\n";
+
+    /// A Deployment of one pod, and a ReplicaSet and a pod as the cluster made them of it.
+    fn deployment(args: &str) -> String {
+        format!(
+            "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web, uid: d}}\nspec:\n  \
+             selector: {{matchLabels: {{app: web}}}}\n  template:\n    metadata: {{labels: {{app: \
+             web}}}}\n    spec: {{containers: [{{name: c, image: i, args: [{args}]}}]}}\n"
+        )
+    }
+
+    fn running(args: &str) -> String {
+        let owner = |kind: &str, name: &str, uid: &str| {
+            format!(
+                "ownerReferences: [{{apiVersion: apps/v1, kind: {kind}, name: {name}, uid: {uid}, \
+                 controller: true}}]"
+            )
+        };
+        let (of_deployment, of_set) = (
+            owner("Deployment", "web", "d"),
+            owner("ReplicaSet", "web-1", "r"),
+        );
+        format!(
+            "---\napiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {{name: web-1, uid: r, \
+             {of_deployment}}}\nspec:\n  replicas: 1\n  selector: {{matchLabels: {{app: \
+             web}}}}\n  template:\n    metadata: {{labels: {{app: web, pod-template-hash: \
+             \"1\"}}}}\n    spec: {{containers: [{{name: c, image: i, args: [{args}]}}]}}\n\
+             ---\napiVersion: v1\nkind: Pod\nmetadata: {{name: web-1-x, labels: {{app: web, \
+             pod-template-hash: \"1\"}}, {of_set}}}\nspec: {{nodeName: a, containers: [{{name: c, \
+             image: i, args: [{args}]}}]}}\nstatus: {{phase: Running}}\n"
+        )
+    }
+
+    fn changed(cluster: &str, change: &str) -> Scenario {
+        let read = |text: &str, partial: Option<&HashSet<ObjectKey>>| {
+            let keep_raw = KeepRaw::All;
+            let options = LoadOptions { keep_raw, partial };
+            let loaded = load_with(options, [("test.yaml", text.as_bytes())]);
+            assert_eq!(loaded.errors, []);
+            loaded.objects
+        };
+        let objects = read(cluster, None);
+        let known = objects.iter().map(|it| it.object.key()).collect();
+        Scenario::new(objects, read(change, Some(&known))).expect("a scenario")
+    }
+
+    fn is_replaced(scenario: &Scenario) -> bool {
+        scenario
+            .deleted
+            .iter()
+            .any(|pod| pod.metadata.name == "web-1-x")
+    }
+
+    #[test]
+    fn what_only_the_kubelet_reads_is_rolled_out_too() {
+        let cluster = [NODE, &deployment("x"), &running("x")].concat();
+        assert!(!is_replaced(&changed(&cluster, &deployment("x"))));
+        let scenario = changed(&cluster, &deployment("z"));
+        assert!(is_replaced(&scenario));
+        assert_eq!(scenario.pods.len(), 1);
+        assert_ne!(scenario.pods[0].metadata.name, "web-1-x");
+    }
+
+    #[test]
+    fn a_change_is_rolled_out_without_the_replica_set_in_the_dump() {
+        let running = running("x");
+        let (_, pod) = running.split_once("---\napiVersion: v1").expect("a pod");
+        let cluster = [NODE, &deployment("x"), "---\napiVersion: v1", pod].concat();
+        assert!(!is_replaced(&changed(&cluster, &deployment("x"))));
+        assert!(is_replaced(&changed(&cluster, &deployment("z"))));
+    }
+
+    #[test]
+    fn generated_names_are_not_those_that_are_taken() {
+        let pod = |name: &str| {
+            format!(
+                "---\napiVersion: v1\nkind: Pod\nmetadata: {{{name}}}\nspec: {{containers: [{{name: \
+                 c, image: i}}]}}\n"
+            )
+        };
+        let pods = [
+            pod("name: k-00000"),
+            pod("generateName: k-"),
+            pod("generateName: k-"),
+        ];
+        let scenario = scenario_of(&pods.concat());
+        let names: HashSet<&str> = scenario
+            .pods
+            .iter()
+            .map(|pod| &*pod.metadata.name)
+            .collect();
+        assert_eq!(names.len(), 3, "{names:?}");
+        let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: j-}\nspec: {template: \
+                   {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n";
+        assert!(scenario_of(job).pods[0].metadata.name.starts_with("j-0"));
+    }
 }

@@ -60,13 +60,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, BufRead, BufReader, Read};
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use csv::ByteRecord;
+use flate2::read::MultiGzDecoder;
 use outrank_api::quantity::{Format, Quantity};
 use outrank_api::types::{
     Affinity, Container, Node, NodeAffinity, NodeCondition, NodeSelector, NodeSelectorRequirement,
@@ -195,7 +196,7 @@ impl QosPriority {
 /// All that is wrong in both files, up to [`PROBLEMS_MAX`].
 pub fn read_trace(nodes: &Path, pods: &Path, options: &TraceOptions) -> Result<Trace, TraceErrors> {
     let mut problems = Problems::default();
-    let mut open = |path: &Path| match File::open(path) {
+    let mut open = |path: &Path| match open_file(path) {
         Ok(reader) => Some(Source {
             name: path.display().to_string(),
             reader,
@@ -214,6 +215,16 @@ pub fn read_trace(nodes: &Path, pods: &Path, options: &TraceOptions) -> Result<T
         (Some(nodes), Some(pods)) => parse_trace(nodes, pods, options),
         _ => Err(problems.into_errors()),
     }
+}
+
+/// Opens a file, decompressing it as it is read if it is gzip.
+fn open_file(path: &Path) -> io::Result<Box<dyn Read>> {
+    let mut file = BufReader::new(File::open(path)?);
+    let is_gzip = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+    Ok(match is_gzip {
+        true => Box::new(MultiGzDecoder::new(file)),
+        false => Box::new(file),
+    })
 }
 
 /// A file's content and the name by which errors call it.

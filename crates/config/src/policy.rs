@@ -32,7 +32,6 @@ use serde_json::Value;
 use crate::{ConfigError, ExtenderConfig};
 
 pub use convert::{Converted, convert};
-pub use extender::{ExtenderTls, ManagedResource, PolicyExtender};
 
 /// How a file is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,17 +49,9 @@ pub struct Policy {
     /// What it becomes: one profile.
     pub engine: EngineConfig,
     /// Its extenders.
-    pub extenders: Vec<PolicyExtender>,
+    pub extenders: Vec<ExtenderConfig>,
     /// What 1.20 would have refused.
     pub warnings: Vec<ConfigError>,
-}
-
-impl Policy {
-    /// The extenders that have something to say, as they are called.
-    pub fn called_extenders(&self) -> Vec<ExtenderConfig> {
-        let called = self.extenders.iter().filter(|it| it.is_called());
-        called.map(ExtenderConfig::from).collect()
-    }
 }
 
 /// When a policy was refused.

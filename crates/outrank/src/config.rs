@@ -91,7 +91,7 @@ pub(crate) fn read_any(path: &Path, compat: Option<PolicyCompat>) -> Result<Deci
     }
     let policy = read_policy(&name, &text, compat)?;
     Ok(Decider {
-        extenders: policy.called_extenders(),
+        extenders: policy.extenders,
         engine: policy.engine,
         warnings: policy.warnings.len(),
     })

@@ -1,5 +1,7 @@
 //! From a policy to a KubeSchedulerConfiguration of today, as far as there is an equal.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use outrank_api::names::label_key_errors;
 use outrank_engine::plugins::inter_pod_affinity::InterPodAffinity;
 use outrank_engine::plugins::legacy::node_conditions::NodeConditionPredicate;
@@ -17,7 +19,8 @@ use outrank_engine::plugins::taint_toleration::TaintToleration;
 use outrank_engine::profile::{LegacyArgs, NodeLabelArgs, ProfileConfig};
 use serde_json::{Map, Value, json};
 
-use super::{Policy, PolicyExtender, registry};
+use super::{Policy, registry};
+use crate::ExtenderConfig;
 
 /// What a policy becomes today.
 #[derive(Clone, Debug, PartialEq)]
@@ -324,7 +327,7 @@ fn scoring_strategy(name: &str, args: &LegacyArgs) -> Value {
 }
 
 /// An extender, what is not set left out.
-fn extender(extender: &PolicyExtender) -> Value {
+fn extender(extender: &ExtenderConfig) -> Value {
     let tls = extender.tls.as_ref().map(|tls| {
         without_empty(json!({
             "insecure": tls.insecure,
@@ -332,19 +335,19 @@ fn extender(extender: &PolicyExtender) -> Value {
             "certFile": tls.cert_file,
             "keyFile": tls.key_file,
             "caFile": tls.ca_file,
-            "certData": tls.cert_data,
-            "keyData": tls.key_data,
-            "caData": tls.ca_data,
+            "certData": STANDARD.encode(&tls.cert_data),
+            "keyData": STANDARD.encode(&tls.key_data),
+            "caData": STANDARD.encode(&tls.ca_data),
         }))
     });
+    let tls = tls.filter(|tls| *tls != json!({}));
     let managed = extender.managed_resources.iter().map(|resource| {
         without_empty(json!({
             "name": resource.name,
             "ignoredByScheduler": resource.ignored_by_scheduler,
         }))
     });
-    let timeout = match extender.http_timeout_nanos {
-        0 => String::new(),
+    let timeout = match extender.http_timeout.as_nanos() {
         nanos if nanos % 1_000_000_000 == 0 => format!("{}s", nanos / 1_000_000_000),
         nanos => format!("{nanos}ns"),
     };
@@ -355,7 +358,7 @@ fn extender(extender: &PolicyExtender) -> Value {
         "prioritizeVerb": extender.prioritize_verb,
         "weight": extender.weight,
         "bindVerb": extender.bind_verb,
-        "enableHTTPS": extender.enable_https,
+        "enableHTTPS": extender.tls.is_some(),
         "tlsConfig": tls,
         "httpTimeout": timeout,
         "nodeCacheCapable": extender.node_cache_capable,

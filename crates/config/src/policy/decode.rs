@@ -5,9 +5,10 @@ use outrank_api::document::{self, Document, DuplicateKey, Receiver};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::extender::{self, PolicyExtender};
+use super::extender;
 use super::{PolicyError, Reading, Stage, problem};
 use crate::ConfigError;
+use crate::ExtenderConfig;
 use crate::fields::{Fields, NO_SUCH_FIELD};
 
 /// A policy as it is written. An absent list is not an empty one: it means the defaults.
@@ -15,7 +16,7 @@ use crate::fields::{Fields, NO_SUCH_FIELD};
 pub(super) struct PolicyFile {
     pub(super) predicates: Option<Vec<Predicate>>,
     pub(super) priorities: Option<Vec<Priority>>,
-    pub(super) extenders: Vec<PolicyExtender>,
+    pub(super) extenders: Vec<ExtenderConfig>,
     /// 0 is as good as absent.
     pub(super) hard_pod_affinity_symmetric_weight: i32,
     pub(super) always_check_all_predicates: bool,

@@ -12,163 +12,69 @@ use serde_json::{Map, Value};
 
 use super::{NOT_CREATED, PolicyError, Stage, problem};
 use crate::ConfigError;
-use crate::extender::{self, ExtenderConfig, ExtenderTlsConfig, HTTP_TIMEOUT_DEFAULT};
-
-/// An HTTP extender as a policy states it. An empty verb is not called.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PolicyExtender {
-    /// Where it is.
-    pub url_prefix: String,
-    /// Verb of the call that filters.
-    pub filter_verb: String,
-    /// Verb of the call about preemption.
-    pub preempt_verb: String,
-    /// Verb of the call that scores.
-    pub prioritize_verb: String,
-    /// Weight of its scores.
-    pub weight: i64,
-    /// Verb of the call that binds.
-    pub bind_verb: String,
-    /// Whether it is called by HTTPS.
-    pub enable_https: bool,
-    /// How to talk TLS to it.
-    pub tls: Option<ExtenderTls>,
-    /// How long a call may take, in nanoseconds; 0 is the default.
-    pub http_timeout_nanos: i64,
-    /// Whether it keeps nodes itself and is told their names only.
-    pub node_cache_capable: bool,
-    /// Resources that it looks after; none is all pods.
-    pub managed_resources: Vec<ManagedResource>,
-    /// Whether pods are scheduled though it cannot be reached.
-    pub ignorable: bool,
-}
-
-impl PolicyExtender {
-    /// Whether it has a verb, so that it is called at all.
-    pub fn is_called(&self) -> bool {
-        let verbs = [
-            &self.filter_verb,
-            &self.preempt_verb,
-            &self.prioritize_verb,
-            &self.bind_verb,
-        ];
-        verbs.iter().any(|verb| !verb.is_empty())
-    }
-}
-
-impl From<&PolicyExtender> for ExtenderConfig {
-    fn from(extender: &PolicyExtender) -> Self {
-        // What is not base64 was refused when it was decoded.
-        let data = |text: &str| STANDARD.decode(text).unwrap_or_default();
-        let tls = extender.tls.as_ref().map(|tls| ExtenderTlsConfig {
-            insecure: tls.insecure,
-            server_name: tls.server_name.clone(),
-            cert_file: tls.cert_file.clone(),
-            key_file: tls.key_file.clone(),
-            ca_file: tls.ca_file.clone(),
-            cert_data: data(&tls.cert_data),
-            key_data: data(&tls.key_data),
-            ca_data: data(&tls.ca_data),
-        });
-        let timeout = u64::try_from(extender.http_timeout_nanos).unwrap_or_default();
-        Self {
-            url_prefix: extender.url_prefix.clone(),
-            filter_verb: extender.filter_verb.clone(),
-            preempt_verb: extender.preempt_verb.clone(),
-            prioritize_verb: extender.prioritize_verb.clone(),
-            weight: extender.weight,
-            bind_verb: extender.bind_verb.clone(),
-            tls: tls.or_else(|| extender.enable_https.then(ExtenderTlsConfig::default)),
-            http_timeout: match timeout {
-                0 => HTTP_TIMEOUT_DEFAULT,
-                nanos => Duration::from_nanos(nanos),
-            },
-            node_cache_capable: extender.node_cache_capable,
-            managed_resources: extender
-                .managed_resources
-                .iter()
-                .map(|resource| extender::ManagedResource {
-                    name: resource.name.clone(),
-                    ignored_by_scheduler: resource.ignored_by_scheduler,
-                })
-                .collect(),
-            ignorable: extender.ignorable,
-        }
-    }
-}
-
-/// How to talk TLS to an extender.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ExtenderTls {
-    /// Whether its certificate is not checked.
-    pub insecure: bool,
-    /// The name that its certificate must have, if not that of the address.
-    pub server_name: String,
-    /// File of our certificate.
-    pub cert_file: String,
-    /// File of our key.
-    pub key_file: String,
-    /// File of certificates to trust.
-    pub ca_file: String,
-    /// Our certificate, base64; before that of the file.
-    pub cert_data: String,
-    /// Our key, base64; before that of the file.
-    pub key_data: String,
-    /// Certificates to trust, base64; before those of the file.
-    pub ca_data: String,
-}
-
-/// A resource that an extender looks after.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ManagedResource {
-    /// Its name.
-    pub name: String,
-    /// Whether NodeResourcesFit leaves it to the extender.
-    pub ignored_by_scheduler: bool,
-}
+use crate::extender::{ExtenderConfig, ExtenderTlsConfig, HTTP_TIMEOUT_DEFAULT, ManagedResource};
 
 /// Decodes the entries of `extenders`, which is at `path`.
 pub(super) fn decode(
     list: &[Value],
     path: &str,
     errors: &mut Vec<ConfigError>,
-) -> Vec<PolicyExtender> {
+) -> Vec<ExtenderConfig> {
     let list = list.iter().enumerate();
     let decoded = list.map(|(index, value)| {
         let path = format!("{path}[{index}]");
         let mut object = LooseObject::of(value, path, errors);
-        let managed_resources = object.list("managedResources");
-        let mut extender = PolicyExtender {
+        let extender = ExtenderConfig {
             url_prefix: object.text("urlPrefix"),
             filter_verb: object.text("filterVerb"),
             preempt_verb: object.text("preemptVerb"),
             prioritize_verb: object.text("prioritizeVerb"),
             weight: object.integer("weight"),
             bind_verb: object.text("bindVerb"),
-            enable_https: object.boolean("enableHttps"),
-            http_timeout_nanos: object.integer("httpTimeout"),
+            tls: object
+                .boolean("enableHttps")
+                .then(ExtenderTlsConfig::default),
+            http_timeout: match object.integer("httpTimeout") {
+                0 => HTTP_TIMEOUT_DEFAULT,
+                nanos => Duration::from_nanos(u64::try_from(nanos).unwrap_or_default()),
+            },
             node_cache_capable: object.boolean("nodeCacheCapable"),
+            managed_resources: Vec::new(),
             ignorable: object.boolean("ignorable"),
-            ..PolicyExtender::default()
         };
         let tls = object.take("tlsConfig");
-        extender.tls = tls.map(|(path, value)| tls_config(value, path, errors));
-        let (path, list) = managed_resources;
-        for (index, value) in list.iter().enumerate() {
-            let mut object = LooseObject::of(value, format!("{path}[{index}]"), errors);
-            extender.managed_resources.push(ManagedResource {
-                name: object.text("name"),
-                ignored_by_scheduler: object.boolean("ignoredByScheduler"),
-            });
+        let (resources_path, resources) = object.list("managedResources");
+        ExtenderConfig {
+            tls: match tls {
+                Some((path, value)) => Some(tls_config(value, path, errors)),
+                None => extender.tls,
+            },
+            managed_resources: managed_resources(resources, &resources_path, errors),
+            ..extender
         }
-        extender
     });
     decoded.collect()
 }
 
-fn tls_config(value: &Value, path: String, errors: &mut Vec<ConfigError>) -> ExtenderTls {
+fn managed_resources(
+    list: &[Value],
+    path: &str,
+    errors: &mut Vec<ConfigError>,
+) -> Vec<ManagedResource> {
+    let list = list.iter().enumerate();
+    let resources = list.map(|(index, value)| {
+        let mut object = LooseObject::of(value, format!("{path}[{index}]"), errors);
+        ManagedResource {
+            name: object.text("name"),
+            ignored_by_scheduler: object.boolean("ignoredByScheduler"),
+        }
+    });
+    resources.collect()
+}
+
+fn tls_config(value: &Value, path: String, errors: &mut Vec<ConfigError>) -> ExtenderTlsConfig {
     let mut object = LooseObject::of(value, path, errors);
-    ExtenderTls {
+    ExtenderTlsConfig {
         insecure: object.boolean("insecure"),
         server_name: object.text("serverName"),
         cert_file: object.text("certFile"),
@@ -226,10 +132,13 @@ impl<'v, 'e> LooseObject<'v, 'e> {
         text.unwrap_or_default().to_owned()
     }
 
-    fn base64(&mut self, name: &str) -> String {
-        let text = |value: &'v Value| value.as_str().filter(|text| is_base64(text));
-        let text = self.typed(name, "base64", text);
-        text.unwrap_or_default().to_owned()
+    /// Ends of lines do not count.
+    fn base64(&mut self, name: &str) -> Vec<u8> {
+        let data = |value: &'v Value| {
+            let text = value.as_str()?.replace(['\r', '\n'], "");
+            STANDARD.decode(text).ok()
+        };
+        self.typed(name, "base64", data).unwrap_or_default()
     }
 
     fn integer(&mut self, name: &str) -> i64 {
@@ -248,20 +157,8 @@ impl<'v, 'e> LooseObject<'v, 'e> {
     }
 }
 
-/// Whether a text is base64 with padding; ends of lines do not count.
-fn is_base64(text: &str) -> bool {
-    let text: Vec<u8> = text
-        .bytes()
-        .filter(|it| !matches!(it, b'\r' | b'\n'))
-        .collect();
-    let padding = text.iter().rev().take_while(|it| **it == b'=').count();
-    let digits = &text[..text.len() - padding];
-    let is_digit = |it: &u8| it.is_ascii_alphanumeric() || matches!(it, b'+' | b'/');
-    text.len().is_multiple_of(4) && padding <= 2 && digits.iter().all(is_digit)
-}
-
 /// What is wrong with extenders, as [`super::validate`] tells it.
-pub(super) fn validate(extenders: &[PolicyExtender]) -> Vec<ConfigError> {
+pub(super) fn validate(extenders: &[ExtenderConfig]) -> Vec<ConfigError> {
     let mut errors = Vec::new();
     let mut managed: BTreeSet<&str> = BTreeSet::new();
     let mut refuse = |path: &str, value: String, message: &str| {
@@ -311,7 +208,7 @@ fn resource_name_errors(name: &str) -> Vec<String> {
 }
 
 /// What can be known to be wrong with an extender's TLS without reading files.
-pub(super) fn check(extenders: &[PolicyExtender]) -> Result<(), PolicyError> {
+pub(super) fn check(extenders: &[ExtenderConfig]) -> Result<(), PolicyError> {
     for (index, extender) in extenders.iter().enumerate() {
         let Some(tls) = &extender.tls else { continue };
         let has_ca = !tls.ca_file.is_empty() || !tls.ca_data.is_empty();

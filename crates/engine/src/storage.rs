@@ -339,12 +339,23 @@ impl Storage {
             nodes.is_some_and(|nodes| nodes.matches(node_labels))
         };
         let size_bytes = size.value();
-        capacities.sets(node_labels).any(|capacities| {
+        let has_room = capacities.sets(node_labels).any(|capacities| {
             // The largest first.
             let large_enough = capacities.iter().rev();
             let mut large_enough = large_enough.take_while(|(largest, _)| *largest >= size_bytes);
             large_enough.any(|(_, key)| reaches(key))
-        })
+        });
+        debug_assert_eq!(has_room, {
+            let of_class = self.capacities.iter();
+            let mut of_class = of_class.filter(|(_, it)| it.class == class_name);
+            of_class.any(|(key, it)| it.largest_bytes >= Some(size_bytes) && reaches(key))
+        });
+        has_room
+    }
+
+    /// All volumes.
+    pub(crate) fn volumes(&self) -> impl Iterator<Item = (Symbol, &Volume)> {
+        self.volumes.iter().map(|(name, volume)| (*name, volume))
     }
 
     /// Volumes of CSI drivers that are attached to a node, each by the driver that attached
@@ -407,12 +418,15 @@ impl Storage {
     pub(crate) fn places_taken(
         &self,
         row: usize,
-        count: impl FnOnce() -> PlacesTaken,
+        count: impl Fn() -> PlacesTaken,
     ) -> Cow<'_, PlacesTaken> {
-        match self.places.get(row) {
-            Some(places) => Cow::Borrowed(places.get_or_init(count)),
-            None => Cow::Owned(count()),
-        }
+        let Some(places) = self.places.get(row) else {
+            return Cow::Owned(count());
+        };
+        let taken = places.get_or_init(&count);
+        // What is kept is what would be counted: tests of random histories see to it.
+        debug_assert_eq!(taken, &count());
+        Cow::Borrowed(taken)
     }
 
     /// Makes room for the node of a new row.

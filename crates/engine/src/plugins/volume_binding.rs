@@ -335,9 +335,22 @@ impl<'c> Candidates<'c> {
         };
         let size = self.claim.size.clone().unwrap_or_default();
         let from = (size, Symbol(0));
-        let sets = self.free?.sets(cluster.labels(node));
+        let sets = self.free.into_iter();
+        let sets = sets.flat_map(|free| free.sets(cluster.labels(node)));
         let first = sets.filter_map(|volumes| volumes.range(&from..).find(will_do));
-        first.min().map(|(_, name)| *name)
+        let first = first.min().map(|(_, name)| *name);
+        // The same by looking at all volumes: tests of random histories see to it.
+        debug_assert_eq!(first, {
+            let is_free = |(name, volume): &(Symbol, &Volume)| {
+                volume.class == self.claim.class
+                    && cluster.storage.claim_of(*name, volume).is_none()
+            };
+            let all = cluster.storage.volumes().filter(is_free);
+            let all = all.map(|(name, volume)| (volume.size.clone(), name));
+            let fitting: Vec<_> = all.filter(|thing| will_do(&thing)).collect();
+            fitting.into_iter().min().map(|(_, name)| name)
+        });
+        first
     }
 }
 

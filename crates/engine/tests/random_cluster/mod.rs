@@ -342,7 +342,7 @@ fn storage_classes() -> impl Iterator<Item = Object> {
 }
 
 /// Storage that is new or changes: claims that wait, are bound, or are for one pod only;
-/// volumes; limits of a driver.
+/// volumes; limits of a driver, and the room that it tells of.
 fn storage() -> impl Strategy<Value = Object> {
     let claim = (
         prop::sample::select(CLAIM_NAMES.to_vec()),
@@ -381,7 +381,17 @@ fn storage() -> impl Strategy<Value = Object> {
             "spec": {"drivers": [{"name": "csi.example.com", "nodeID": node,
                 "allocatable": {"count": count}}]}})
     });
-    prop_oneof![3 => claim, 2 => volume, 1 => limits].prop_map(object)
+    let driver = prop::bool::ANY.prop_map(|tells| {
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver",
+            "metadata": {"name": "csi.example.com"}, "spec": {"storageCapacity": tells}})
+    });
+    let capacity = (0..3u8, 0..3u8, 0..3u32).prop_map(|(name, zone, size)| {
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIStorageCapacity",
+            "metadata": {"namespace": "default", "name": format!("r{name}")},
+            "storageClassName": "made", "capacity": format!("{size}Gi"),
+            "nodeTopology": {"matchLabels": {"zone": format!("z{zone}")}}})
+    });
+    prop_oneof![3 => claim, 2 => volume, 1 => limits, 1 => driver, 2 => capacity].prop_map(object)
 }
 
 fn object(value: Value) -> Object {

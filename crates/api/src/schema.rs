@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
-use crate::diagnostic::{Findings, Here, Severity, Suggestion};
+use crate::diagnostic::{Finding, Findings, Here, Severity, Suggestion};
 use crate::quantity::Quantity;
 
 const TYPES: &str = include_str!("schema/types.txt");
@@ -135,6 +135,18 @@ pub(crate) fn check(
         let check = Check { schema, rules };
         check.check_object(type_name, object, &Here::OBJECT, findings);
     }
+}
+
+/// What is wrong with a value of a type of the API, such as `NodeAffinity`: unknown fields
+/// and wrong types, whatever the severity that they would have in an object.
+pub fn findings_of_type(type_name: &str, value: &Value) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    let check = Check {
+        schema: schema(),
+        rules: Rules::None,
+    };
+    check.check_object(type_name, &mut value.clone(), &Here::OBJECT, &mut findings);
+    findings.0
 }
 
 /// The type of the objects of a kind; `None` if the kind is not in the table.

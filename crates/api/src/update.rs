@@ -7,6 +7,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::decode::{LoadedObject, Object, unread};
 use crate::types::{NodeSelector, PersistentVolumeClaimSpec, Pod, PodSpec};
 
@@ -40,6 +42,10 @@ pub fn refused_change(before: &LoadedObject, after: &LoadedObject) -> Option<&'s
             first(&[("spec.selector", a.spec.selector == b.spec.selector)])
         }
         (Object::StatefulSet(a), Object::StatefulSet(b)) => first(&[
+            (
+                "spec.serviceName",
+                written(before, "/spec/serviceName") == written(after, "/spec/serviceName"),
+            ),
             ("spec.selector", a.spec.selector == b.spec.selector),
             (
                 "spec.podManagementPolicy",
@@ -108,6 +114,12 @@ pub fn refused_change(before: &LoadedObject, after: &LoadedObject) -> Option<&'s
         ]),
         _ => None,
     }
+}
+
+/// A field that is not typed, as it was written; nothing is empty.
+fn written<'o>(object: &'o LoadedObject, pointer: &str) -> &'o str {
+    let value = object.raw.pointer(pointer);
+    value.and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Whether a claim may be given another size: a larger one, once it is bound.
@@ -253,6 +265,16 @@ mod tests {
         let mut open = spec;
         open["schedulingGates"] = json!([]);
         assert!(refused(pod(open), pod(free)).is_some());
+    }
+
+    #[test]
+    fn the_service_of_a_stateful_set_stays() {
+        let set = |service: &str, replicas: i32| {
+            json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"},
+                   "spec": {"serviceName": service, "replicas": replicas}})
+        };
+        assert_eq!(refused(set("a", 1), set("a", 2)), None);
+        assert_eq!(refused(set("a", 1), set("b", 1)), Some("spec.serviceName"));
     }
 
     #[test]

@@ -46,6 +46,19 @@ pub struct ExtenderConfig {
     pub ignorable: bool,
 }
 
+impl ExtenderConfig {
+    /// Whether it has a verb, so that it is asked anything at all.
+    pub fn is_called(&self) -> bool {
+        let verbs = [
+            &self.filter_verb,
+            &self.preempt_verb,
+            &self.prioritize_verb,
+            &self.bind_verb,
+        ];
+        verbs.iter().any(|verb| !verb.is_empty())
+    }
+}
+
 /// One of an extender's `managedResources`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManagedResource {

@@ -3,6 +3,7 @@
 
 use outrank_api::names::label_key_errors;
 use outrank_api::node_selector::{is_empty_term, parse_term};
+use outrank_api::schema::findings_of_type;
 use outrank_api::types::{NodeAffinity, TopologySpreadConstraint};
 use outrank_engine::profile::{
     NodeResourcesFitArgs, ProfileConfig, ResourceSpec, ScoringStrategy, UtilizationShapePoint,
@@ -100,6 +101,18 @@ fn apply_one(
     fields.finish(errors);
 }
 
+/// Refuses what a type of the API does not have.
+fn check_fields(type_name: &str, value: &Value, path: &str, errors: &mut Vec<ConfigError>) {
+    let findings = findings_of_type(type_name, value).into_iter();
+    errors.extend(findings.map(|finding| ConfigError {
+        path: match finding.path.to_string() {
+            inner if inner.is_empty() => path.to_owned(),
+            inner => format!("{path}.{inner}"),
+        },
+        message: finding.message,
+    }));
+}
+
 /// Arguments may say what they are; the plugin's name says so already.
 fn check_type(fields: &mut Fields<'_>, name: &str, errors: &mut Vec<ConfigError>) {
     let kind = format!("{name}Args");
@@ -110,7 +123,10 @@ fn check_type(fields: &mut Fields<'_>, name: &str, errors: &mut Vec<ConfigError>
         errors.push(ConfigError { path, message });
     }
     if let Some((path, found)) = fields.text("apiVersion", errors)
-        && !found.starts_with("kubescheduler.config.k8s.io/")
+        && !matches!(
+            found.strip_prefix("kubescheduler.config.k8s.io/"),
+            Some("v1" | "v1beta3")
+        )
     {
         let message = format!("expected \"kubescheduler.config.k8s.io/v1\", found {found:?}");
         errors.push(ConfigError { path, message });
@@ -191,6 +207,7 @@ fn dynamic_resources(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) {
 
 fn added_affinity(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) -> Option<NodeAffinity> {
     let (path, value) = fields.take("addedAffinity")?;
+    check_fields("NodeAffinity", value, &path, errors);
     let affinity: Option<NodeAffinity> = match serde_json::from_value(value.clone()) {
         Ok(affinity) => affinity,
         Err(error) => {
@@ -280,6 +297,10 @@ fn pod_topology_spread(
     let defaulting = fields.text("defaultingType", errors);
     let (path, value) =
         constraints.unwrap_or_else(|| (fields.path("defaultConstraints"), &Value::Null));
+    for (index, constraint) in value.as_array().into_iter().flatten().enumerate() {
+        let path = format!("{path}[{index}]");
+        check_fields("TopologySpreadConstraint", constraint, &path, errors);
+    }
     let constraints: Option<Vec<TopologySpreadConstraint>> = serde_json::from_value(value.clone())
         .unwrap_or_else(|error| {
             errors.push(ConfigError {
@@ -291,15 +312,18 @@ fn pod_topology_spread(
     let constraints = constraints.unwrap_or_default();
     check_constraints(&constraints, &path, errors);
     match defaulting {
-        None | Some((_, "System")) if constraints.is_empty() => {
+        None | Some((_, "" | "System")) if constraints.is_empty() => {
             profile.default_spread_constraints = None;
         }
-        Some((path, "System")) => {
+        None | Some((_, "" | "System")) => {
+            let path = fields.path("defaultingType");
             let message =
-                "when .defaultingType is System, .defaultConstraints must be empty".into();
+                "when .defaultingType is System, as it is by default, .defaultConstraints must be \
+                 empty; write List"
+                    .into();
             errors.push(ConfigError { path, message });
         }
-        None | Some((_, "List")) => profile.default_spread_constraints = Some(constraints),
+        Some((_, "List")) => profile.default_spread_constraints = Some(constraints),
         Some((path, other)) => {
             let message = format!("{other:?} is not supported: it must be System or List");
             errors.push(ConfigError { path, message });
@@ -327,6 +351,10 @@ fn check_constraints(
         }
         if constraint.topology_key.is_empty() {
             refuse("topologyKey", "can not be empty".into());
+        } else {
+            for message in label_key_errors(&constraint.topology_key) {
+                refuse("topologyKey", message);
+            }
         }
         if !matches!(
             constraint.when_unsatisfiable.as_str(),

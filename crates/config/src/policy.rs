@@ -90,9 +90,13 @@ impl fmt::Display for PolicyError {
 
 impl std::error::Error for PolicyError {}
 
-/// Whether a document says that it is a policy.
+/// Whether a document is a policy: it says so, or says nothing and has what policies have.
 pub fn is_policy(document: &Value) -> bool {
-    document["kind"] == "Policy"
+    let text = |field: &str| document[field].as_str().unwrap_or_default();
+    let has_part = ["predicates", "priorities"]
+        .iter()
+        .any(|part| !document[*part].is_null());
+    text("kind") == "Policy" || text("kind").is_empty() && (has_part || text("apiVersion") == "v1")
 }
 
 /// Reads a policy.

@@ -480,7 +480,10 @@ fn a_policy_says_that_it_is_one() {
 #[test]
 fn the_seed_converted_is_accepted_and_keeps_its_order() {
     let converted = convert(&lenient(SEED));
-    assert_eq!(converted.notes, [] as [&str; 0]);
+    let [note] = converted.notes.as_slice() else {
+        panic!("{:?}", converted.notes)
+    };
+    assert!(note.starts_with("BalancedResourceAllocation: "), "{note}");
     let config = outrank_config::read(&converted.configuration).expect("a configuration");
     let profile = &config.engine.profiles[0];
     assert_eq!(
@@ -555,7 +558,7 @@ fn what_has_no_equal_is_told() {
     assert_eq!(
         configuration["extenders"],
         json!([{"urlPrefix": "http://127.0.0.1:80/", "filterVerb": "filter",
-            "httpTimeout": "5s", "enableHTTPS": true,
+            "httpTimeout": "5s", "enableHTTPS": true, "tlsConfig": {"insecure": true},
             "managedResources": [{"name": "example.com/gpu", "ignoredByScheduler": true}]}])
     );
     configuration["extenders"] = Value::Null;
@@ -572,4 +575,50 @@ fn what_has_no_equal_is_told() {
             .iter()
             .any(|(name, _)| name == "TaintToleration")
     );
+}
+
+#[test]
+fn extenders_without_roots_trust_every_certificate() {
+    let tls_of = |more: &str| {
+        let text = format!(
+            r#"{{"kind": "Policy", "apiVersion": "v1", "extenders": [{{"urlPrefix":
+                "https://127.0.0.1", "filterVerb": "f", "weight": 1{more}}}]}}"#
+        );
+        let policy = read(&text, Reading::V1_20).expect("a policy");
+        policy.extenders[0].tls.as_ref().map(|tls| tls.insecure)
+    };
+    assert_eq!(tls_of(""), None);
+    assert_eq!(tls_of(r#", "enableHttps": true"#), Some(true));
+    let named = r#", "enableHttps": true, "tlsConfig": {"serverName": "x"}"#;
+    assert_eq!(tls_of(named), Some(true));
+    let rooted = r#", "enableHttps": true, "tlsConfig": {"caFile": "ca.pem"}"#;
+    assert_eq!(tls_of(rooted), Some(false));
+}
+
+#[test]
+fn extenders_that_nobody_asks_are_not_converted() {
+    let text = r#"{"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [],
+        "extenders": [{"urlPrefix": "", "weight": 1}]}"#;
+    let converted = convert(&lenient(text));
+    assert_eq!(converted.configuration["extenders"], Value::Null);
+    assert!(
+        converted.notes[0].contains("it has no verb"),
+        "{:?}",
+        converted.notes
+    );
+    outrank_config::read(&converted.configuration).expect("a configuration");
+}
+
+#[test]
+fn a_policy_need_not_say_its_kind() {
+    use outrank_config::policy::is_policy;
+    assert!(is_policy(&json!({"kind": "Policy"})));
+    assert!(is_policy(&json!({"apiVersion": "v1", "predicates": []})));
+    assert!(is_policy(&json!({"predicates": []})));
+    assert!(!is_policy(
+        &json!({"apiVersion": "kubescheduler.config.k8s.io/v1"})
+    ));
+    assert!(!is_policy(
+        &json!({"kind": "KubeSchedulerConfiguration", "predicates": []})
+    ));
 }

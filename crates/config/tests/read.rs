@@ -776,6 +776,48 @@ fn wrong_affinity_is_named() {
 }
 
 #[test]
+fn what_arguments_take_from_the_api_is_checked_to_the_last_field() {
+    let terms = json!({"nodeSelectorTerm": []});
+    let affinity = json!({"requiredDuringSchedulingIgnoredDuringExecution": terms});
+    let path = "profiles[0].pluginConfig[0].args.addedAffinity.\
+                requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerm";
+    let found = args_errors("NodeAffinity", json!({"addedAffinity": affinity}));
+    assert!(
+        found[0].starts_with(&format!("{path}: unknown field")),
+        "{found:?}"
+    );
+    let constraint = |more: Value| {
+        let mut constraint = json!({"maxSkew": 1, "topologyKey": "zone",
+            "whenUnsatisfiable": "ScheduleAnyway"});
+        for (key, value) in more.as_object().expect("fields") {
+            constraint[key] = value.clone();
+        }
+        json!({"defaultConstraints": [constraint], "defaultingType": "List"})
+    };
+    with_args("PodTopologySpread", constraint(json!({})));
+    for (more, field) in [
+        (
+            json!({"bogus": 1}),
+            "defaultConstraints[0].bogus: unknown field",
+        ),
+        (
+            json!({"topologyKey": "not a label!"}),
+            "defaultConstraints[0].topologyKey: ",
+        ),
+    ] {
+        let found = args_errors("PodTopologySpread", constraint(more));
+        assert!(found[0].contains(field), "{found:?}");
+    }
+    let mut untyped = constraint(json!({}));
+    untyped["defaultingType"] = "".into();
+    let found = args_errors("PodTopologySpread", untyped);
+    assert!(found[0].contains("args.defaultingType: "), "{found:?}");
+    with_args("PodTopologySpread", json!({"defaultingType": ""}));
+    let other = json!({"apiVersion": "kubescheduler.config.k8s.io/v77"});
+    assert_eq!(args_errors("NodeResourcesFit", other).len(), 1);
+}
+
+#[test]
 fn everything_wrong_is_said_at_once() {
     let errors = errors(json!({
         "podMaxBackoffSeconds": -1,

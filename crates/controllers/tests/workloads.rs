@@ -757,6 +757,21 @@ fn an_indexed_job_makes_the_lowest_numbers_that_are_left() {
 }
 
 #[test]
+fn an_indexed_job_knows_what_is_done_from_its_status() {
+    let mut job = job(json!({"completions": 5, "parallelism": 3, "completionMode": "Indexed"}));
+    job.status = object(json!({"succeeded": 3, "completedIndexes": "0,2-3"}));
+    let made = run(&[Workload::Job(&job)], &[]).create;
+    let index = |pod: &Pod| {
+        let label = "batch.kubernetes.io/job-completion-index";
+        pod.metadata.labels[label].clone()
+    };
+    assert_eq!(made.iter().map(index).collect::<Vec<_>>(), ["1", "4"]);
+    // Nonsense costs nothing and is left out.
+    job.status.completed_indexes = "0-18446744073709551615,x,7-".to_owned();
+    assert!(run(&[Workload::Job(&job)], &[]).create.is_empty());
+}
+
+#[test]
 fn a_cron_job_makes_the_pods_of_its_next_run() {
     let mut cron_job: CronJob = object(json!({
         "metadata": {"name": "report", "namespace": "default"},

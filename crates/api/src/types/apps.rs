@@ -193,6 +193,8 @@ pub struct JobSpec {
 pub struct JobStatus {
     /// Pods that succeeded.
     pub succeeded: i32,
+    /// Numbers of the pods of an indexed job that succeeded, such as `0,2-4`.
+    pub completed_indexes: String,
     /// When the job ended well, RFC 3339.
     pub completion_time: Option<String>,
     /// How it ended, if it did.

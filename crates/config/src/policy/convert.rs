@@ -12,6 +12,7 @@ use outrank_engine::plugins::legacy::pod_tolerates_node_no_execute_taints::PodTo
 use outrank_engine::plugins::legacy::service_affinity::ServiceAffinity;
 use outrank_engine::plugins::legacy::volume_limits::VolumeLimits;
 use outrank_engine::plugins::node_affinity::NodeAffinity;
+use outrank_engine::plugins::node_resources_balanced_allocation::NodeResourcesBalancedAllocation;
 use outrank_engine::plugins::node_resources_fit::NodeResourcesFit;
 use outrank_engine::plugins::node_volume_limits::NodeVolumeLimits;
 use outrank_engine::plugins::pod_topology_spread::PodTopologySpread;
@@ -45,8 +46,15 @@ pub fn convert(policy: &Policy) -> Converted {
             "pluginConfig": conversion.plugin_config(),
         }],
     });
-    if !policy.extenders.is_empty() {
-        configuration["extenders"] = policy.extenders.iter().map(extender).collect();
+    let (called, silent): (Vec<_>, Vec<_>) = policy.extenders.iter().partition(|it| it.is_called());
+    if !called.is_empty() {
+        configuration["extenders"] = called.into_iter().map(extender).collect();
+    }
+    for extender in silent {
+        conversion.notes.push(format!(
+            "extender {:?}: it has no verb, so that nobody asks it, and is left out",
+            extender.url_prefix
+        ));
     }
     Converted {
         configuration,
@@ -161,8 +169,13 @@ impl Conversion {
             if label_key_errors(label).is_empty() {
                 expressions.push(json!({"key": label, "operator": operator}));
             } else {
+                let admits = if operator == "Exists" {
+                    ", though the policy admits no node because of it"
+                } else {
+                    ""
+                };
                 self.notes.push(format!(
-                    "labelsPresence: {label:?} cannot be a label and is left out"
+                    "labelsPresence: {label:?} cannot be a label and is left out{admits}"
                 ));
             }
         }
@@ -240,7 +253,15 @@ impl Conversion {
                  with PreferNoSchedule",
             ),
             name => match TODAY.iter().find(|today| **today == name) {
-                Some(today) => self.scores.push((*today, weight)),
+                Some(today) => {
+                    self.scores.push((*today, weight));
+                    if *today == NodeResourcesBalancedAllocation::NAME {
+                        self.note(
+                            "BalancedResourceAllocation: NodeResourcesBalancedAllocation counts \
+                             otherwise since, so that scores differ",
+                        );
+                    }
+                }
                 None => self.notes.push(format!("{name}: no equal")),
             },
         }

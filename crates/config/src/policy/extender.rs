@@ -31,9 +31,7 @@ pub(super) fn decode(
             prioritize_verb: object.text("prioritizeVerb"),
             weight: object.integer("weight"),
             bind_verb: object.text("bindVerb"),
-            tls: object
-                .boolean("enableHttps")
-                .then(ExtenderTlsConfig::default),
+            tls: None,
             http_timeout: match object.integer("httpTimeout") {
                 0 => HTTP_TIMEOUT_DEFAULT,
                 nanos => Duration::from_nanos(u64::try_from(nanos).unwrap_or_default()),
@@ -42,12 +40,17 @@ pub(super) fn decode(
             managed_resources: Vec::new(),
             ignorable: object.boolean("ignorable"),
         };
+        let is_https = object.boolean("enableHttps");
         let tls = object.take("tlsConfig");
         let (resources_path, resources) = object.list("managedResources");
         ExtenderConfig {
             tls: match tls {
-                Some((path, value)) => Some(tls_config(value, path, errors)),
-                None => extender.tls,
+                Some((path, value)) => Some(tls_config(value, path, is_https, errors)),
+                // Without roots there is nothing to look at the server's certificate with.
+                None => is_https.then(|| ExtenderTlsConfig {
+                    insecure: true,
+                    ..ExtenderTlsConfig::default()
+                }),
             },
             managed_resources: managed_resources(resources, &resources_path, errors),
             ..extender
@@ -72,9 +75,14 @@ fn managed_resources(
     resources.collect()
 }
 
-fn tls_config(value: &Value, path: String, errors: &mut Vec<ConfigError>) -> ExtenderTlsConfig {
+fn tls_config(
+    value: &Value,
+    path: String,
+    is_https: bool,
+    errors: &mut Vec<ConfigError>,
+) -> ExtenderTlsConfig {
     let mut object = LooseObject::of(value, path, errors);
-    ExtenderTlsConfig {
+    let mut tls = ExtenderTlsConfig {
         insecure: object.boolean("insecure"),
         server_name: object.text("serverName"),
         cert_file: object.text("certFile"),
@@ -83,7 +91,10 @@ fn tls_config(value: &Value, path: String, errors: &mut Vec<ConfigError>) -> Ext
         cert_data: object.base64("certData"),
         key_data: object.base64("keyData"),
         ca_data: object.base64("caData"),
-    }
+    };
+    let has_roots = !tls.ca_file.is_empty() || !tls.ca_data.is_empty();
+    tls.insecure |= is_https && !has_roots;
+    tls
 }
 
 /// An object whose fields are found whatever the case of their letters.

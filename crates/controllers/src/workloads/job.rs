@@ -146,17 +146,31 @@ impl Plan {
 /// How far a Job is.
 struct Progress {
     succeeded: u64,
-    /// Numbers of the succeeded pods that still exist.
-    known_indices: BTreeSet<u64>,
+    /// Numbers that are done, first and last of each run: those of succeeded pods that still
+    /// exist, and those that the status names.
+    done: Vec<(u64, u64)>,
+    /// How many more are done, of which it is not known which.
+    unknown: u64,
 }
 
 impl Progress {
     fn of<'a>(job: &Job, succeeded: impl Iterator<Item = &'a Pod> + Clone) -> Self {
         let pods = succeeded.clone().count() as u64;
         let recorded = u64::try_from(job.status.succeeded).unwrap_or(0);
+        let recorded = recorded.max(pods);
+        let indices: BTreeSet<u64> = succeeded.filter_map(index_of).collect();
+        let named = completed_indexes(&job.status.completed_indexes);
         Self {
-            succeeded: recorded.max(pods),
-            known_indices: succeeded.filter_map(index_of).collect(),
+            succeeded: recorded,
+            unknown: match named.is_empty() {
+                true => recorded.saturating_sub(indices.len() as u64),
+                false => 0,
+            },
+            done: indices
+                .into_iter()
+                .map(|it| (it, it))
+                .chain(named)
+                .collect(),
         }
     }
 
@@ -165,22 +179,21 @@ impl Progress {
     /// If the status counts more successes than there are succeeded pods, their pods have
     /// been cleaned up; the lowest numbers are taken for done, as jobs start with them.
     fn next_indices(&self, active: &[&Pod], completions: u64, count: u64) -> Vec<u64> {
-        let known = self.known_indices.len() as u64;
-        let mut cleaned_up = self.succeeded.saturating_sub(known);
-        let mut used = self.known_indices.clone();
-        used.extend(active.iter().copied().filter_map(index_of));
+        let mut cleaned_up = self.unknown;
+        let active = active.iter().copied().filter_map(index_of);
+        let mut used: Vec<(u64, u64)> = self.done.clone();
+        used.extend(active.map(|index| (index, index)));
+        used.sort_unstable();
         let mut next = Vec::new();
         let mut candidate = 0;
-        for end in used
-            .into_iter()
-            .filter(|index| *index < completions)
-            .chain([completions])
-        {
-            let done = cleaned_up.min(end.saturating_sub(candidate));
+        let used = used.into_iter().filter(|(first, _)| *first < completions);
+        for (first, last) in used.chain([(completions, completions)]) {
+            let done = cleaned_up.min(first.saturating_sub(candidate));
             cleaned_up -= done;
             let room = count - next.len() as u64;
-            next.extend((candidate + done..end).take(usize::try_from(room).unwrap_or(usize::MAX)));
-            candidate = end + 1;
+            let room = usize::try_from(room).unwrap_or(usize::MAX);
+            next.extend((candidate + done..first).take(room));
+            candidate = candidate.max(last.saturating_add(1));
         }
         next
     }
@@ -229,4 +242,14 @@ fn prefix_with_index(job_name: &str, index: u64) -> String {
     let end = format!("-{index}-");
     let room = GENERATED_BASE_BYTES_MAX.saturating_sub(end.len());
     format!("{}{end}", shortened(job_name, room))
+}
+
+/// The numbers in a list such as `0,2-4`, first and last of each run; what cannot be read is
+/// left out.
+fn completed_indexes(text: &str) -> Vec<(u64, u64)> {
+    let runs = text.split(',').filter_map(|run| {
+        let (first, last) = run.split_once('-').unwrap_or((run, run));
+        Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+    });
+    runs.collect()
 }

@@ -141,7 +141,7 @@ fn described(object: &Object) -> String {
 /// had.
 fn created_anew(before: &Object, path: &str) -> String {
     let consequence = match before {
-        Object::PriorityClass(_) => ", by which pods that exist keep their priority",
+        Object::PriorityClass(_) => ", by which pods that have a priority keep it",
         Object::Pod(pod) if !pod.spec.node_name.is_empty() => ", by which it loses its node",
         Object::PersistentVolumeClaim(claim) if !claim.spec.volume_name.is_empty() => {
             ", by which it loses its volume"

@@ -70,6 +70,8 @@ struct Schema {
     single: HashMap<&'static str, Vec<&'static str>>,
     /// Types of which one of the fields in `single` must be there.
     choices: BTreeSet<&'static str>,
+    /// By type, fields and what must be there with them.
+    needs: HashMap<&'static str, Vec<(&'static str, &'static str)>>,
 }
 
 /// Whether Kubernetes 1.36 has this kind, as far as the table goes.
@@ -215,6 +217,12 @@ impl Schema {
                         self.choices.insert(*type_name);
                     }
                 }
+                ["needs", type_name, field, other] => {
+                    self.needs
+                        .entry(*type_name)
+                        .or_default()
+                        .push((*field, *other));
+                }
                 ["merge", field, key] => {
                     if let Some(field) = self.rule_target(field) {
                         field.merge_key = Some(key);
@@ -287,6 +295,12 @@ impl Check {
         });
         if self.rules == Rules::All {
             report_missing(fields, map, &refused, here, findings);
+            for (field, other) in self.schema.needs.get(type_name).into_iter().flatten() {
+                if map.contains_key(*field) && !map.contains_key(*other) {
+                    let message = format!("must be there where {field} is");
+                    findings.error(&here.field(other), message);
+                }
+            }
             if self.schema.choices.contains(type_name) {
                 let names = &self.schema.single[type_name];
                 report_none(names, map, &refused, here, findings);
@@ -745,7 +759,11 @@ mod tests {
         {
             let words: Vec<&str> = line.split_whitespace().collect();
             let targets: Vec<String> = match words.as_slice() {
-                ["required" | "single" | "choice", type_name, fields @ ..] => fields
+                [
+                    "required" | "single" | "choice" | "needs",
+                    type_name,
+                    fields @ ..,
+                ] => fields
                     .iter()
                     .map(|field| format!("{type_name}.{field}"))
                     .collect(),

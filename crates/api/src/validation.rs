@@ -17,11 +17,11 @@ use crate::names::{
 use crate::quantity::{Format, Quantity};
 use crate::schema::{did_you_mean, nearest};
 use crate::types::{
-    Affinity, Container, ContainerPort, LabelSelector, LabelSelectorRequirement, Node,
+    Affinity, CSINode, Container, ContainerPort, LabelSelector, LabelSelectorRequirement, Node,
     NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta, PersistentVolumeClaimSpec,
     PersistentVolumeSpec, Pod, PodAffinity, PodAffinityTerm, PodSpec, PodTemplateSpec,
-    PriorityClass, ResourceList, ResourceRequirements, StatefulSetSpec, StringMap, Taint,
-    Toleration, TopologySpreadConstraint, VolumeClaimTemplate,
+    PriorityClass, ResourceList, ResourceRequirements, StatefulSetSpec, StorageClass, StringMap,
+    Taint, Toleration, TopologySpreadConstraint, VolumeClaimTemplate,
 };
 
 /// What is wrong with an object that has its defaults.
@@ -46,10 +46,10 @@ pub(crate) fn validate(object: &Object, findings: &mut Findings) {
         Object::Node(node) => check_node(node, &here, findings),
         Object::Namespace(_)
         | Object::Service(_)
-        | Object::CSINode(_)
         | Object::CSIDriver(_)
-        | Object::StorageClass(_)
         | Object::VolumeAttachment(_) => {}
+        Object::StorageClass(class) => check_storage_class(class, &here, findings),
+        Object::CSINode(node) => check_csi_node(node, &spec, findings),
         Object::PersistentVolume(volume) => check_volume(&volume.spec, &spec, findings),
         Object::PersistentVolumeClaim(claim) => check_claim(&claim.spec, &spec, findings),
         Object::CSIStorageCapacity(capacity) => {
@@ -262,8 +262,17 @@ fn check_stateful_set(set: &StatefulSetSpec, here: &Here<'_>, findings: &mut Fin
     let claims = &set.volume_claim_templates;
     check_workload(set.selector.as_ref(), &set.template, claims, here, findings);
     let templates = here.field("volumeClaimTemplates");
+    let mut seen = BTreeSet::new();
     for (index, template) in claims.iter().enumerate() {
         let here = templates.index(index);
+        let metadata = here.field("metadata");
+        match template.metadata.name.as_str() {
+            "" => findings.error(
+                &metadata.field("name"),
+                "required field is missing or empty",
+            ),
+            name => check_unique_name(name, &mut seen, &metadata, findings),
+        }
         check_claim(&template.spec, &here.field("spec"), findings);
     }
 }
@@ -483,7 +492,15 @@ fn check_mounts(
 }
 
 fn check_volume(volume: &PersistentVolumeSpec, here: &Here<'_>, findings: &mut Findings) {
-    check_size(&volume.capacity, &here.field("capacity"), findings);
+    let capacity = here.field("capacity");
+    check_size(&volume.capacity, &capacity, findings);
+    for resource in volume.capacity.keys().filter(|name| *name != "storage") {
+        findings.error(
+            &capacity.key(resource),
+            "a volume has storage and nothing else",
+        );
+    }
+    check_class_name(&volume.storage_class_name, here, findings);
     check_access_modes(&volume.access_modes, &here.field("accessModes"), findings);
     let affinity = here.field("nodeAffinity");
     let affinity = affinity.field("required");
@@ -502,8 +519,72 @@ fn check_claim(claim: &PersistentVolumeClaimSpec, here: &Here<'_>, findings: &mu
         findings,
     );
     check_access_modes(&claim.access_modes, &here.field("accessModes"), findings);
+    check_class_name(
+        claim.storage_class_name.as_deref().unwrap_or_default(),
+        here,
+        findings,
+    );
     if let Some(selector) = &claim.selector {
         check_selector(selector, &here.field("selector"), findings);
+    }
+}
+
+fn check_class_name(name: &str, here: &Here<'_>, findings: &mut Findings) {
+    if !name.is_empty() {
+        let here = here.field("storageClassName");
+        check_name(dns1123_subdomain_errors, name, &here, findings);
+    }
+}
+
+fn check_storage_class(class: &StorageClass, here: &Here<'_>, findings: &mut Findings) {
+    if !class.provisioner.is_empty() {
+        let name = class.provisioner.to_lowercase();
+        check_name(
+            label_key_errors,
+            &name,
+            &here.field("provisioner"),
+            findings,
+        );
+    }
+    let topologies = here.field("allowedTopologies");
+    for (index, term) in class.allowed_topologies.iter().enumerate() {
+        let here = topologies.index(index);
+        let here = here.field("matchLabelExpressions");
+        let mut keys = BTreeSet::new();
+        for (index, requirement) in term.match_label_expressions.iter().enumerate() {
+            let here = here.index(index);
+            if !keys.insert(&requirement.key) {
+                let message = format!("{:?} appears twice", requirement.key);
+                findings.error(&here.field("key"), message);
+            }
+            check_unique(&requirement.values, &here.field("values"), findings);
+        }
+    }
+}
+
+fn check_csi_node(node: &CSINode, here: &Here<'_>, findings: &mut Findings) {
+    let drivers = here.field("drivers");
+    let mut seen = BTreeSet::new();
+    for (index, driver) in node.spec.drivers.iter().enumerate() {
+        let here = drivers.index(index);
+        if !seen.insert(driver.name.as_str()) {
+            let message = format!("{:?} appears twice", driver.name);
+            findings.error(&here.field("name"), message);
+        }
+        let keys = here.field("topologyKeys");
+        check_unique(&driver.topology_keys, &keys, findings);
+        for (index, key) in driver.topology_keys.iter().enumerate() {
+            check_name(label_key_errors, key, &keys.index(index), findings);
+        }
+    }
+}
+
+fn check_unique(texts: &[String], here: &Here<'_>, findings: &mut Findings) {
+    let mut seen = BTreeSet::new();
+    for (index, text) in texts.iter().enumerate() {
+        if !seen.insert(text) {
+            findings.error(&here.index(index), format!("{text:?} appears twice"));
+        }
     }
 }
 
@@ -520,6 +601,9 @@ fn check_size(amounts: &ResourceList, here: &Here<'_>, findings: &mut Findings) 
 }
 
 fn check_access_modes(modes: &[String], here: &Here<'_>, findings: &mut Findings) {
+    if let Some(index) = modes.iter().position(String::is_empty) {
+        findings.error(&here.index(index), "must not be empty");
+    }
     if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
         let message = "ReadWriteOncePod cannot be combined with other access modes";
         findings.error(here, message);

@@ -368,6 +368,40 @@ fn storage_that_no_server_would_take_is_an_error() {
 }
 
 #[test]
+fn names_and_lists_of_storage_are_checked() {
+    let volume = |spec: &str| {
+        format!(
+            "apiVersion: v1\nkind: PersistentVolume\nmetadata: {{name: v}}\nspec:\n  capacity: \
+             {{storage: 1Gi}}\n  accessModes: [ReadWriteOnce]\n{spec}"
+        )
+    };
+    check(
+        &volume("  local: {path: /d}\n"),
+        "f.yaml:4: error: spec.nodeAffinity: must be there where local is\n",
+    );
+    let misnamed = volume("  hostPath: {path: /d}\n  storageClassName: Foo_Bar\n");
+    let found = said(&load("f.yaml", &misnamed.replace("1Gi", "1Gi, cpu: 1")));
+    let expected = [
+        "f.yaml:5: error: spec.capacity[cpu]: a volume has storage and nothing else\n",
+        "f.yaml:8: error: spec.storageClassName: \"Foo_Bar\" is not allowed: a lowercase RFC 1123",
+    ];
+    assert!(found.starts_with(&expected.concat()), "{found}");
+    check(
+        &volume(""),
+        "f.yaml:4: error: spec: one of these must be given: awsElasticBlockStore, azureDisk, \
+         azureFile, cephfs, cinder, csi, fc, flexVolume, flocker, gcePersistentDisk, glusterfs, \
+         hostPath, iscsi, local, nfs, photonPersistentDisk, portworxVolume, quobyte, rbd, scaleIO, \
+         storageos, vsphereVolume\n",
+    );
+    check(
+        "apiVersion: storage.k8s.io/v1\nkind: CSINode\nmetadata: {name: m1}\nspec:\n  drivers:\n  \
+         - {name: d, nodeID: m1, topologyKeys: [a, a]}\n  - {name: d, nodeID: m1}\n",
+        "f.yaml:6: error: spec.drivers[0].topologyKeys[1]: \"a\" appears twice\n\
+         f.yaml:7: error: spec.drivers[1].name: \"d\" appears twice\n",
+    );
+}
+
+#[test]
 fn claims_of_a_stateful_set_are_volumes_of_its_pods() {
     let set = |mount: &str, modes: &str| {
         format!(

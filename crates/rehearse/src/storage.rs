@@ -584,7 +584,7 @@ spec:
             format!(
                 "---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {{name: {name}}}\nspec:\n  \
                  capacity: {{storage: 2Gi}}\n  accessModes: [ReadWriteOnce]\n  \
-                 storageClassName: standard\n  local: {{path: /disk}}\n"
+                 storageClassName: standard\n  hostPath: {{path: /disk}}\n"
             )
         };
         let with_volumes = format!("{local}{}{}", volume("v1"), volume("v2"));

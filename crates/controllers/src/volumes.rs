@@ -24,22 +24,15 @@ use outrank_api::labels::Selector;
 use outrank_api::node_selector::{is_empty_term, parse_term};
 use outrank_api::quantity::Quantity;
 use outrank_api::types::{
-    ClaimReference, CsiPersistentVolumeSource, Node, NodeSelector, NodeSelectorRequirement,
-    NodeSelectorTerm, ObjectMeta, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec,
-    PersistentVolumeStatus, ResourceList, StorageClass, StringMap, VolumeNodeAffinity,
+    BIND_COMPLETED, ClaimReference, CsiPersistentVolumeSource, Node, NodeSelector,
+    NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta, PersistentVolume, PersistentVolumeClaim,
+    PersistentVolumeSpec, PersistentVolumeStatus, ResourceList, SELECTED_NODE, StorageClass,
+    StringMap, VolumeNodeAffinity,
 };
 
 /// Namespace and name of a claim.
 pub type ClaimName = (String, String);
 
-/// The annotation of claims whose binding is complete.
-const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// The annotation by which the scheduler says for which node a volume is to be made.
-const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// Where the class of claims and volumes stood before it had a field.
-const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
-/// The provisioner that is none.
-const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
@@ -248,7 +241,7 @@ impl PersistentVolumeBinder {
             return true;
         }
         let class = class_of(claim).and_then(|it| self.classes.get(it));
-        let is_made = class.is_some_and(|class| class.provisioner != NO_PROVISIONER);
+        let is_made = class.is_some_and(StorageClass::makes_volumes);
         if is_made {
             self.provision(name, node);
         }
@@ -298,7 +291,7 @@ impl PersistentVolumeBinder {
             let volume = self.volumes.get(&wanted).ok_or(Unbound::VolumeMissing)?;
             let is_own = match &volume.spec.claim_ref {
                 Some(reference) => means(reference, claim) && will_do(volume, claim),
-                None => will_do(volume, claim) && class_of_volume(volume) == class_name(claim),
+                None => will_do(volume, claim) && volume.class_name() == class_name(claim),
             };
             if !is_own {
                 return Err(Unbound::VolumeUnfit);
@@ -326,7 +319,7 @@ impl PersistentVolumeBinder {
             return Err(Unbound::NoClass);
         }
         let class = class.ok_or(Unbound::ClassMissing)?;
-        if class.provisioner == NO_PROVISIONER {
+        if !class.makes_volumes() {
             return Err(Unbound::NoProvisioner);
         }
         if claim.spec.selector.is_some() {
@@ -445,7 +438,7 @@ impl PersistentVolumeBinder {
             return;
         };
         let place = (size_of(volume).clone(), name.to_owned());
-        let class = class_of_volume(volume).to_owned();
+        let class = volume.class_name().to_owned();
         let free = self.free.entry(class).or_default();
         let free = free.entry(volume.spec.access_modes.len()).or_default();
         match &volume.spec.claim_ref {
@@ -476,18 +469,11 @@ fn claim_name(claim: &PersistentVolumeClaim) -> ClaimName {
 
 /// The name of a claim's class; empty is none.
 pub fn class_name(claim: &PersistentVolumeClaim) -> &str {
-    let annotation = claim.metadata.annotations.get(CLASS_ANNOTATION);
-    let class = annotation.or(claim.spec.storage_class_name.as_ref());
-    class.map(String::as_str).unwrap_or_default()
+    claim.class_name().unwrap_or_default()
 }
 
 fn class_of(claim: &PersistentVolumeClaim) -> Option<&str> {
     Some(class_name(claim)).filter(|name| !name.is_empty())
-}
-
-fn class_of_volume(volume: &PersistentVolume) -> &str {
-    let annotation = volume.metadata.annotations.get(CLASS_ANNOTATION);
-    annotation.unwrap_or(&volume.spec.storage_class_name)
 }
 
 fn waits_for_pod(class: &StorageClass) -> bool {
@@ -565,6 +551,8 @@ mod tests {
     use outrank_api::decode::load;
 
     use super::*;
+
+    const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
     fn binder(manifest: &str) -> PersistentVolumeBinder {
         let loaded = load([("test.yaml", manifest.as_bytes())]);

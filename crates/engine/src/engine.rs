@@ -330,13 +330,9 @@ impl Engine {
                 self.surroundings_changed(&ClusterEvent::Selection, now);
             }
             Event::StorageChanged(object) => {
-                let (kind, metadata) = (object.kind(), object.metadata());
+                let kind = object.kind();
                 let symbols = &mut self.cluster.symbols;
-                let key = (
-                    symbols.intern(&metadata.namespace),
-                    symbols.intern(&metadata.name),
-                );
-                self.cluster.storage.take_in(&object, symbols);
+                let key = self.cluster.storage.take_in(&object, symbols);
                 self.wake_watching(&ClusterEvent::Storage { kind, key }, now);
             }
             Event::StorageGone {

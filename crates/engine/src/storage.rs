@@ -505,10 +505,12 @@ impl Storage {
 
     /// Takes in an object that is new or has changed. Objects that are not about storage
     /// are left out. What was assumed of a claim or volume ends, since the object says now.
-    pub(crate) fn take_in(&mut self, object: &Object, symbols: &mut Symbols) {
+    /// Returns its namespace, empty if it has none, and name.
+    pub(crate) fn take_in(&mut self, object: &Object, symbols: &mut Symbols) -> (Symbol, Symbol) {
         let metadata = object.metadata();
+        let namespace = symbols.intern(&metadata.namespace);
         let name = symbols.intern(&metadata.name);
-        let key = (symbols.intern(&metadata.namespace), name);
+        let key = (namespace, name);
         self.recount_places(object.kind(), key);
         match object {
             Object::PersistentVolumeClaim(it) => {
@@ -537,6 +539,7 @@ impl Storage {
             }
             _ => {}
         }
+        key
     }
 
     /// Forgets an object.
@@ -690,30 +693,25 @@ impl Claim {
     pub(crate) fn compile(claim: &api::PersistentVolumeClaim, symbols: &mut Symbols) -> Self {
         let (metadata, spec) = (&claim.metadata, &claim.spec);
         let annotations = &metadata.annotations;
-        let class = annotations
-            .get(CLASS_ANNOTATION)
-            .or(spec.storage_class_name.as_ref());
+        let class = claim.class_name().filter(|class| !class.is_empty());
         let (uid, volume) = (
             name(&metadata.uid, symbols),
             name(&spec.volume_name, symbols),
         );
-        let mut intern = |text: &String| symbols.intern(text);
+        let mut intern = |text: &str| symbols.intern(text);
         Self {
             uid,
             controller_uid: metadata.controller().map(|owner| intern(&owner.uid)),
             volume,
-            is_bound: volume.is_some()
-                && annotations.contains_key("pv.kubernetes.io/bind-completed"),
-            class: class.filter(|class| !class.is_empty()).map(&mut intern),
+            is_bound: volume.is_some() && annotations.contains_key(api::BIND_COMPLETED),
+            class: class.map(&mut intern),
             size: spec.resources.requests.get("storage").cloned(),
-            access_modes: spec.access_modes.iter().map(&mut intern).collect(),
+            access_modes: spec.access_modes.iter().map(|mode| intern(mode)).collect(),
             is_for_one_pod: spec
                 .access_modes
                 .iter()
                 .any(|mode| mode == "ReadWriteOncePod"),
-            selected_node: annotations
-                .get("volume.kubernetes.io/selected-node")
-                .map(&mut intern),
+            selected_node: annotations.get(api::SELECTED_NODE).map(|node| intern(node)),
             mode: mode(spec.volume_mode.as_deref(), symbols),
             attributes_class: symbols.intern(
                 spec.volume_attributes_class_name
@@ -734,8 +732,6 @@ impl Volume {
     /// Compiles a volume.
     pub(crate) fn compile(volume: &api::PersistentVolume, symbols: &mut Symbols) -> Self {
         let (metadata, spec) = (&volume.metadata, &volume.spec);
-        let class = metadata.annotations.get(CLASS_ANNOTATION);
-        let class = class.unwrap_or(&spec.storage_class_name);
         let required = spec
             .node_affinity
             .as_ref()
@@ -749,7 +745,7 @@ impl Volume {
         });
         Self {
             claim,
-            class: name(class, symbols),
+            class: name(volume.class_name(), symbols),
             size: spec.capacity.get("storage").cloned().unwrap_or_default(),
             access_modes: spec
                 .access_modes
@@ -793,9 +789,6 @@ impl Volume {
         }
     }
 }
-
-/// The name of the storage class, before it had a field.
-const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 fn name(text: &str, symbols: &mut Symbols) -> Option<Symbol> {
     (!text.is_empty()).then(|| symbols.intern(text))
@@ -851,10 +844,6 @@ fn topologies(labels: &api::StringMap, symbols: &mut Symbols) -> Box<[(Symbol, B
 impl StorageClass {
     /// Compiles a storage class.
     pub(crate) fn compile(class: &api::StorageClass, symbols: &mut Symbols) -> Self {
-        let makes = !matches!(
-            class.provisioner.as_str(),
-            "" | "kubernetes.io/no-provisioner"
-        );
         let provisioner = symbols.intern(&class.provisioner);
         let mut compile = |term: &api::TopologySelectorTerm| {
             let requirements = term.match_label_expressions.iter().map(|requirement| {
@@ -870,7 +859,7 @@ impl StorageClass {
         let terms: Box<[NodeTerm]> = terms.map(&mut compile).collect();
         let mode = class.volume_binding_mode.as_deref();
         Self {
-            provisioner: makes.then_some(provisioner),
+            provisioner: class.makes_volumes().then_some(provisioner),
             driver: csi_migration::driver_of(&class.provisioner, symbols),
             waits_for_consumer: mode.map(|mode| mode == "WaitForFirstConsumer"),
             topologies: (!class.allowed_topologies.is_empty()).then_some(terms),

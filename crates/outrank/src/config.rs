@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
+use outrank_api::document::SyntaxError;
 use outrank_config::policy::{self, Reading};
 use outrank_config::{Configuration, ExtenderConfig};
 use outrank_engine::EngineConfig;
@@ -65,7 +66,8 @@ pub(crate) fn main(arguments: &Config) -> Result<ExitCode> {
 /// # Errors
 /// Everything that is wrong with it, a line each.
 pub(crate) fn read(path: &Path) -> Result<Configuration> {
-    read_configuration(&path.display().to_string(), &read_text(path)?)
+    let documents = outrank_api::document::values(read_text(path)?.as_bytes());
+    read_configuration(&path.display().to_string(), documents)
 }
 
 /// What a rehearsal takes of a configuration or a policy.
@@ -80,9 +82,10 @@ pub(crate) struct Decider {
 pub(crate) fn read_any(path: &Path, compat: Option<PolicyCompat>) -> Result<Decider> {
     let name = path.display().to_string();
     let text = read_text(path)?;
-    let documents = outrank_api::document::values(text.as_bytes()).unwrap_or_default();
-    if compat.is_none() && !documents.iter().any(policy::is_policy) {
-        let config = read_configuration(&name, &text)?;
+    let documents = outrank_api::document::values(text.as_bytes());
+    let is_policy = |documents: &Vec<Value>| documents.iter().any(policy::is_policy);
+    if compat.is_none() && !documents.as_ref().is_ok_and(is_policy) {
+        let config = read_configuration(&name, documents)?;
         return Ok(Decider {
             engine: config.engine,
             extenders: config.extenders,
@@ -97,8 +100,10 @@ pub(crate) fn read_any(path: &Path, compat: Option<PolicyCompat>) -> Result<Deci
     })
 }
 
-fn read_configuration(name: &str, text: &str) -> Result<Configuration> {
-    let documents = outrank_api::document::values(text.as_bytes());
+fn read_configuration(
+    name: &str,
+    documents: Result<Vec<Value>, SyntaxError>,
+) -> Result<Configuration> {
     let documents = documents.map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
     let document = match <[Value; 1]>::try_from(documents) {
         Ok([document]) => document,

@@ -4,7 +4,6 @@ mod usage;
 
 use std::collections::HashMap;
 
-use outrank_api::taints::tolerates;
 use outrank_api::types::{Node, Pod};
 use outrank_controllers::volumes::PersistentVolumeBinder;
 use outrank_engine::diagnosis::Diagnosis;
@@ -19,6 +18,7 @@ use outrank_engine::{Engine, EngineConfig, Event, Outcome, PodState};
 use crate::report::{
     KubeletRefusal, PendingPod, PendingState, PlacedPod, PodReason, Report, Summary,
 };
+use crate::scenario::left_out::evicting_taint;
 use crate::scenario::{Scenario, owner_of};
 use usage::Usage;
 
@@ -160,15 +160,7 @@ impl<'s> Run<'s> {
             return self.kubelet_refuses(pod, refusal.plugin, message);
         }
         let object = nodes.get(pod.spec.node_name.as_str());
-        let mut taints = object.iter().flat_map(|node| &node.spec.taints);
-        let untolerated = taints.find(|taint| {
-            taint.effect == "NoExecute"
-                && !pod
-                    .spec
-                    .tolerations
-                    .iter()
-                    .any(|t| tolerates(t, taint, false))
-        });
+        let untolerated = object.and_then(|node| evicting_taint(pod, node));
         if let Some(taint) = untolerated {
             let message = format!("node has the untolerated NoExecute taint {}", taint.key);
             self.kubelet_refuses(pod, "TaintToleration", message);

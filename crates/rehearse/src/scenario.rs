@@ -2,7 +2,7 @@
 //! expanded into pods, pods defaulted and admitted.
 
 mod changes;
-mod left_out;
+pub(crate) mod left_out;
 mod replica_sets;
 mod rollouts;
 

@@ -383,14 +383,11 @@ fn default_class(objects: &[Object]) -> Option<&str> {
 }
 
 fn give_class(claim: &mut PersistentVolumeClaim, default_class: Option<&str>) {
-    let annotation = "volume.beta.kubernetes.io/storage-class";
-    let has_class = claim.metadata.annotations.contains_key(annotation);
-    // Admission looks at no more than that; the controller, which comes to claims that are
-    // there already, leaves alone those that name their volume.
+    // Admission looks at no more than the class; the controller, which comes to claims that
+    // are there already, leaves alone those that name their volume.
     let is_stored = claim.metadata.creation_timestamp.is_some();
-    if !has_class && (!is_stored || claim.spec.volume_name.is_empty()) {
-        let class = &mut claim.spec.storage_class_name;
-        *class = class.take().or(default_class.map(ToOwned::to_owned));
+    if claim.class_name().is_none() && (!is_stored || claim.spec.volume_name.is_empty()) {
+        claim.spec.storage_class_name = default_class.map(ToOwned::to_owned);
     }
 }
 

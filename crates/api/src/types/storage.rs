@@ -11,6 +11,13 @@ use super::core::{
 use super::meta::{LabelSelector, ObjectMeta, null_default};
 use crate::quantity::Quantity;
 
+/// Where the class of claims and volumes stood before it had a field.
+const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+/// The annotation of claims whose binding is complete.
+pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+/// The annotation of claims by which the scheduler says for which node a volume is to be made.
+pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
 /// A piece of storage in the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -111,6 +118,14 @@ pub struct PersistentVolumeStatus {
     pub phase: String,
 }
 
+impl PersistentVolume {
+    /// The name of its StorageClass; empty is none.
+    pub fn class_name(&self) -> &str {
+        let annotation = self.metadata.annotations.get(CLASS_ANNOTATION);
+        annotation.unwrap_or(&self.spec.storage_class_name)
+    }
+}
+
 /// A wish for storage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -121,6 +136,15 @@ pub struct PersistentVolumeClaim {
     pub spec: PersistentVolumeClaimSpec,
     /// What is known of it.
     pub status: PersistentVolumeClaimStatus,
+}
+
+impl PersistentVolumeClaim {
+    /// The name of its StorageClass; empty is none, absent the default one.
+    pub fn class_name(&self) -> Option<&str> {
+        let annotation = self.metadata.annotations.get(CLASS_ANNOTATION);
+        let class = annotation.or(self.spec.storage_class_name.as_ref());
+        class.map(String::as_str)
+    }
 }
 
 /// `spec` of a PersistentVolumeClaim.
@@ -175,6 +199,16 @@ pub struct StorageClass {
         deserialize_with = "null_default"
     )]
     pub allowed_topologies: Vec<TopologySelectorTerm>,
+}
+
+impl StorageClass {
+    /// Whether anybody makes volumes of the class.
+    pub fn makes_volumes(&self) -> bool {
+        !matches!(
+            self.provisioner.as_str(),
+            "" | "kubernetes.io/no-provisioner"
+        )
+    }
 }
 
 /// One of `allowedTopologies`: requirements that must all hold.

@@ -96,7 +96,6 @@ pub(super) fn reconcile_next_run(
     reconcile(&job, existing, maker)
 }
 
-/// A job that is suspended or over has no active pods.
 /// Whether a Job has no pods to run: it waits to be resumed, or has ended or is about to,
 /// well or not.
 fn is_held(job: &Job) -> bool {

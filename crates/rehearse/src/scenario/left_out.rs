@@ -3,36 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrank_api::decode::Object;
-use outrank_api::taints::tolerates;
+use outrank_api::taints::find_untolerated;
 use outrank_api::types::{Node, Pod, Taint};
 
 /// Pods that run and would be evicted from their nodes: they stay here.
 pub(super) fn evictions(nodes: &[Node], pods: &[Pod]) -> Vec<String> {
-    let mut taints: BTreeMap<&str, Vec<&Taint>> = BTreeMap::new();
-    for node in nodes {
-        let no_execute = node
-            .spec
-            .taints
-            .iter()
-            .filter(|it| it.effect == "NoExecute");
-        let no_execute: Vec<&Taint> = no_execute.collect();
-        if !no_execute.is_empty() {
-            taints.insert(&node.metadata.name, no_execute);
-        }
-    }
+    let nodes = nodes.iter().map(|node| (node.metadata.name.as_str(), node));
+    let nodes: BTreeMap<&str, &Node> = nodes.collect();
     let mut evicted: BTreeMap<(&str, &str), Vec<&Pod>> = BTreeMap::new();
     let running = pods.iter().filter(|pod| pod.status.phase == "Running");
     for pod in running {
-        let node = pod.spec.node_name.as_str();
-        let is_tolerated = |taint: &&&Taint| {
-            pod.spec
-                .tolerations
-                .iter()
-                .any(|it| tolerates(it, taint, false))
-        };
-        let taints = taints.get(node).into_iter().flatten();
-        if let Some(taint) = taints.clone().find(|taint| !is_tolerated(taint)) {
-            evicted.entry((node, &taint.key)).or_default().push(pod);
+        let node = nodes.get(pod.spec.node_name.as_str());
+        if let Some((node, taint)) = node.and_then(|node| Some((node, evicting_taint(pod, node)?)))
+        {
+            let key = (node.metadata.name.as_str(), taint.key.as_str());
+            evicted.entry(key).or_default().push(pod);
         }
     }
     let told = evicted.into_iter().map(|((node, key), pods)| {
@@ -44,6 +29,13 @@ pub(super) fn evictions(nodes: &[Node], pods: &[Pod]) -> Vec<String> {
         )
     });
     told.collect()
+}
+
+/// The first `NoExecute` taint of a node that a pod does not tolerate.
+pub(crate) fn evicting_taint<'n>(pod: &Pod, node: &'n Node) -> Option<&'n Taint> {
+    find_untolerated(&node.spec.taints, &pod.spec.tolerations, false, |taint| {
+        taint.effect == "NoExecute"
+    })
 }
 
 /// Namespaces of new pods that are not among the namespaces of the input, if it has any.

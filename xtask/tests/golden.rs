@@ -21,7 +21,7 @@ fn check(folder: &str, minimum: usize) {
 
 #[test]
 fn scheduler_scenarios() {
-    check("scheduler", 2_100);
+    check("scheduler", 2_600);
 }
 
 #[test]

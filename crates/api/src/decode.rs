@@ -24,9 +24,9 @@ use crate::document::{self, Document, DuplicateKey, Location, Place, Receiver, R
 use crate::schema::{self, Rules};
 use crate::types::{
     CSIDriver, CSINode, CSIStorageCapacity, CronJob, DaemonSet, Deployment, Job, LabelSelector,
-    Namespace, Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplateSpec,
-    PriorityClass, ReplicaSet, ReplicationController, Service, StatefulSet, StorageClass,
-    VolumeAttachment,
+    Namespace, Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+    PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController, Service, StatefulSet,
+    StorageClass, VolumeAttachment,
 };
 use crate::validation;
 
@@ -133,6 +133,7 @@ objects! {
     CSIDriver "storage.k8s.io/v1" "csidrivers",
     CSIStorageCapacity "storage.k8s.io/v1" "csistoragecapacities",
     VolumeAttachment "storage.k8s.io/v1" "volumeattachments",
+    PodDisruptionBudget "policy/v1" "poddisruptionbudgets",
 }
 
 impl ObjectKind {
@@ -190,6 +191,7 @@ fn gone_since(api_version: &str, kind: &str) -> Option<&'static str> {
             "StorageClass" | "CSINode" | "CSIDriver" | "VolumeAttachment",
         ) => "1.22",
         ("storage.k8s.io/v1beta1", "CSIStorageCapacity") => "1.27",
+        ("policy/v1beta1", "PodDisruptionBudget") => "1.25",
         ("scheduling.k8s.io/v1alpha1" | "scheduling.k8s.io/v1beta1", "PriorityClass") => "1.22",
         _ => return None,
     })

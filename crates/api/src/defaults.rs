@@ -47,6 +47,7 @@ pub fn default_object(object: &mut Object) {
         Object::PersistentVolumeClaim(claim) => default_persistent_volume_claim(claim),
         Object::StorageClass(class) => default_storage_class(class),
         Object::CSIStorageCapacity(capacity) => default_namespaced(&mut capacity.metadata),
+        Object::PodDisruptionBudget(budget) => default_namespaced(&mut budget.metadata),
         Object::CSINode(_) | Object::CSIDriver(_) | Object::VolumeAttachment(_) => {}
     }
 }

@@ -40,6 +40,7 @@ pub mod qos;
 pub mod quantity;
 pub mod schema;
 pub mod taints;
+pub mod time;
 pub mod types;
 pub mod update;
 pub mod validation;

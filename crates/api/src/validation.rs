@@ -17,11 +17,12 @@ use crate::names::{
 use crate::quantity::{Format, Quantity};
 use crate::schema::{did_you_mean, nearest};
 use crate::types::{
-    Affinity, CSINode, Container, ContainerPort, LabelSelector, LabelSelectorRequirement, Node,
-    NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta, PersistentVolumeClaimSpec,
-    PersistentVolumeSpec, Pod, PodAffinity, PodAffinityTerm, PodSpec, PodTemplateSpec,
-    PriorityClass, ResourceList, ResourceRequirements, StatefulSetSpec, StorageClass, StringMap,
-    Taint, Toleration, TopologySpreadConstraint, VolumeClaimTemplate,
+    Affinity, CSINode, Container, ContainerPort, IntOrString, LabelSelector,
+    LabelSelectorRequirement, Node, NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm,
+    ObjectMeta, PersistentVolumeClaimSpec, PersistentVolumeSpec, Pod, PodAffinity, PodAffinityTerm,
+    PodDisruptionBudgetSpec, PodSpec, PodTemplateSpec, PriorityClass, ResourceList,
+    ResourceRequirements, StatefulSetSpec, StorageClass, StringMap, Taint, Toleration,
+    TopologySpreadConstraint, VolumeClaimTemplate,
 };
 
 /// What is wrong with an object that has its defaults.
@@ -49,6 +50,7 @@ pub(crate) fn validate(object: &Object, findings: &mut Findings) {
         | Object::CSIDriver(_)
         | Object::VolumeAttachment(_) => {}
         Object::StorageClass(class) => check_storage_class(class, &here, findings),
+        Object::PodDisruptionBudget(budget) => check_budget(&budget.spec, &spec, findings),
         Object::CSINode(node) => check_csi_node(node, &spec, findings),
         Object::PersistentVolume(volume) => check_volume(&volume.spec, &spec, findings),
         Object::PersistentVolumeClaim(claim) => check_claim(&claim.spec, &spec, findings),
@@ -94,6 +96,37 @@ pub(crate) fn validate(object: &Object, findings: &mut Findings) {
             check_job_template(&job.template, &template.field("spec"), findings);
         }
     }
+}
+
+fn check_budget(budget: &PodDisruptionBudgetSpec, here: &Here<'_>, findings: &mut Findings) {
+    let counts = [
+        ("minAvailable", &budget.min_available),
+        ("maxUnavailable", &budget.max_unavailable),
+    ];
+    for (field, count) in counts {
+        let problem = match count {
+            Some(IntOrString::Int(count)) if *count < 0 => Some("must not be negative"),
+            Some(IntOrString::String(share)) => share_problem(share),
+            _ => None,
+        };
+        if let Some(problem) = problem {
+            findings.error(&here.field(field), problem);
+        }
+    }
+    if let Some(selector) = &budget.selector {
+        check_selector(selector, &here.field("selector"), findings);
+    }
+}
+
+/// What is wrong with a share in percent.
+fn share_problem(share: &str) -> Option<&'static str> {
+    let digits = share.strip_suffix('%').unwrap_or_default();
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some("must be a whole number, or a share such as \"50%\"");
+    }
+    // A number that is too long is too large as well.
+    let is_share = digits.parse().is_ok_and(|share: u64| share <= 100);
+    (!is_share).then_some("must not be greater than 100%")
 }
 
 fn check_metadata(

@@ -113,6 +113,7 @@ pub(crate) fn apply(points: &[ExtensionPoint], catalog: Catalog<'_>, profile: &m
     };
     profile.pre_enqueue = names("preEnqueue", &profile.pre_enqueue);
     profile.filter = names("filter", &profile.filter);
+    profile.post_filter = names("postFilter", &profile.post_filter);
     let served = &profile.score;
     let score = plugins("score").map(|plugin| (plugin.name.clone(), plugin.weight.unwrap_or(1)));
     let is_served = |name: &str| served.iter().any(|(served, _)| served == name) || is_own(name);

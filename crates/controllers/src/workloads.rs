@@ -97,7 +97,8 @@ impl<'a> Workload<'a> {
             | Object::CSINode(_)
             | Object::CSIDriver(_)
             | Object::CSIStorageCapacity(_)
-            | Object::VolumeAttachment(_) => None,
+            | Object::VolumeAttachment(_)
+            | Object::PodDisruptionBudget(_) => None,
         }
     }
 

@@ -184,6 +184,13 @@ pub struct PodUsage {
     pub host_ports: Box<[HostPort]>,
 }
 
+/// The pods of a node and the ports that they use.
+#[derive(Clone, Debug)]
+pub(crate) struct Remembered {
+    pods: Vec<PodId>,
+    host_ports: Vec<HostPort>,
+}
+
 impl Cluster {
     /// An empty cluster.
     pub fn new() -> Self {
@@ -626,6 +633,45 @@ impl Cluster {
         let before = self.pods[row].len() - pods.len();
         self.pods[row].truncate(before);
         seen
+    }
+
+    /// Takes a pod off a node for a while: nothing is logged. [`Cluster::undo`] ends that.
+    pub(crate) fn take_away(&mut self, node: NodeId, pod: PodId, usage: &PodUsage) {
+        let row = node.index();
+        self.use_node(row, usage, i64::wrapping_sub);
+        self.host_ports[row].retain(|port| !usage.host_ports.contains(port));
+        self.pods[row].retain(|other| *other != pod);
+        self.count_terms(row, pod, -1);
+    }
+
+    /// Brings back a pod that was taken away.
+    pub(crate) fn bring_back(&mut self, node: NodeId, pod: PodId, usage: &PodUsage) {
+        let row = node.index();
+        self.use_node(row, usage, i64::wrapping_add);
+        for port in &usage.host_ports {
+            if !self.host_ports[row].contains(port) {
+                self.host_ports[row].push(*port);
+            }
+        }
+        self.pods[row].push(pod);
+        self.count_terms(row, pod, 1);
+    }
+
+    /// What [`Cluster::undo`] needs to know of a node.
+    pub(crate) fn remember(&self, node: NodeId) -> Remembered {
+        let row = node.index();
+        Remembered {
+            pods: self.pods[row].clone(),
+            host_ports: self.host_ports[row].clone(),
+        }
+    }
+
+    /// Has a node, to which all pods were brought back, as it was before they were taken away:
+    /// also in order.
+    pub(crate) fn undo(&mut self, node: NodeId, before: Remembered) {
+        let row = node.index();
+        self.pods[row] = before.pods;
+        self.host_ports[row] = before.host_ports;
     }
 
     fn set_legacy(&mut self, node: NodeId, mut object: LegacyNode) {

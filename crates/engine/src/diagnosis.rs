@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::cluster::Cluster;
 use crate::framework::Refusal;
+use crate::preemption::PostFilterRefusal;
 use crate::release::Release;
 
 /// Why no node would take a pod.
@@ -18,6 +19,8 @@ pub struct Diagnosis {
     /// How many nodes were not looked at because PreFilter restricted the nodes, and the
     /// plugins that did.
     pub unlisted: Option<(usize, Vec<&'static str>)>,
+    /// Why PostFilter plugins did not help either; empty if they did, or were not asked.
+    pub post_filter: Vec<PostFilterRefusal>,
 }
 
 impl Diagnosis {
@@ -32,14 +35,27 @@ impl Diagnosis {
             node_count,
             pre_filter,
             refusals,
-            unlisted: None,
+            ..Self::default()
         }
     }
 
-    /// Upstream's text before PostFilter adds its own, such as
-    /// `0/5 nodes are available: 2 Too many pods, 3 Insufficient cpu.`
+    /// Upstream's text, such as `0/5 nodes are available: 2 Too many pods, 3 Insufficient cpu.
+    /// preemption: 0/5 nodes are available: 5 No preemption victims found for incoming pod.`
     /// (`framework/types.go` FitError, Kubernetes 1.36).
     pub fn message(&self, cluster: &Cluster) -> String {
+        let mut message = self.filter_message(cluster);
+        let added = self.post_filter.iter().map(|refusal| refusal.text(cluster));
+        let added: Vec<String> = added.collect();
+        if !added.is_empty() {
+            message.push(' ');
+            message.push_str(&added.join(", "));
+        }
+        message
+    }
+
+    /// The text before PostFilter adds its own, such as
+    /// `0/5 nodes are available: 2 Too many pods, 3 Insufficient cpu.`
+    pub fn filter_message(&self, cluster: &Cluster) -> String {
         if self.node_count == 0 {
             return "no nodes available to schedule pods".into();
         }

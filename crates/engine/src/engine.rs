@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use outrank_api::decode::{Object, ObjectKind};
-use outrank_api::types::{LabelSelector, Namespace, Node, Pod, PodSpec, Service, Taint};
+use outrank_api::types::{
+    LabelSelector, Namespace, Node, Pod, PodDisruptionBudget, PodSpec, Service, Taint,
+};
 use rustc_hash::FxHashMap;
 
 use crate::cluster::{Cluster, OwnerKey, PodInfo, PodUsage};
@@ -24,8 +26,10 @@ use crate::plugins::default_binder::Binding;
 use crate::plugins::scheduling_gates::SchedulingGates;
 use crate::pod_class::PodClass;
 use crate::pod_match::{LabelMatch, compile_labels};
+use crate::pod_row::{PodRow, PodTable, Standing};
+use crate::preemption::{Budgets, Preemption, PreemptionReport, Preemptor};
 use crate::profile::{DEFAULT_SCHEDULER_NAME, Profile, ProfileConfig};
-use crate::queue::{Backoff, QueueState, SchedulingQueue, TimeNanos};
+use crate::queue::{Backoff, SchedulingQueue, TimeNanos};
 use crate::release::Release;
 use crate::sampling::{Rotation, Sample};
 use crate::tie_order::TieOrder;
@@ -80,6 +84,15 @@ pub enum Event {
         name: String,
         /// Which pods it selects; `None` if it is gone.
         selector: Option<LabelSelector>,
+    },
+    /// A PodDisruptionBudget is new or has changed; its status counts.
+    BudgetChanged(PodDisruptionBudget),
+    /// A PodDisruptionBudget is gone.
+    BudgetGone {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
     },
     /// A pod is gone.
     PodGone {
@@ -148,6 +161,8 @@ pub struct Decision {
     pub pod: PodId,
     /// What becomes of it.
     pub outcome: Outcome,
+    /// Who is to be deleted so that it has a place, if no node takes it as things are.
+    pub preemption: Option<Preemption>,
 }
 
 /// What becomes of a pod.
@@ -224,6 +239,7 @@ pub struct Engine {
     nominated: BTreeMap<Symbol, Vec<PodId>>,
     /// Waiting pods that what happens on other nodes may help.
     watching: BTreeSet<PodId>,
+    budgets: Budgets,
 }
 
 /// On what the plan of a pod depends: class, identity, affinity terms, owner.
@@ -236,20 +252,6 @@ struct KnownPlan {
     affinity_terms: u32,
     /// Its number; `None` if every node must be evaluated.
     plan: Option<u32>,
-}
-
-struct PodRow {
-    namespace: Symbol,
-    name: Symbol,
-    class: ClassId,
-    usage: u32,
-    priority: i32,
-    /// Place in the list of pods of the node.
-    position: u32,
-    state: PodState,
-    queue: QueueState,
-    nominated_node: Option<Symbol>,
-    owner: Option<OwnerKey>,
 }
 
 impl Engine {
@@ -297,6 +299,7 @@ impl Engine {
             on_unknown_nodes: FxHashMap::default(),
             nominated: BTreeMap::new(),
             watching: BTreeSet::new(),
+            budgets: Budgets::default(),
         })
     }
 
@@ -344,6 +347,15 @@ impl Engine {
                 let key = (symbols.intern(&namespace), symbols.intern(&name));
                 self.cluster.storage.forget(kind, key);
                 self.wake_watching(&ClusterEvent::Storage { kind, key }, now);
+            }
+            // Nobody is retried: upstream has no such event, and all can be killed anyway.
+            Event::BudgetChanged(budget) => {
+                self.budgets.set(&budget, &mut self.cluster.symbols);
+            }
+            Event::BudgetGone { namespace, name } => {
+                let symbols = &mut self.cluster.symbols;
+                let (namespace, name) = (symbols.intern(&namespace), symbols.intern(&name));
+                self.budgets.remove(namespace, name);
             }
             Event::ServiceGone { namespace, name } => {
                 let symbols = &mut self.cluster.symbols;
@@ -402,13 +414,7 @@ impl Engine {
         let row = self.pods.get(pod.index())?.as_ref()?;
         let incoming = self.incoming(pod, row);
         let profile = &self.profiles[incoming.class.profile];
-        let nominations = nominations(
-            pod,
-            &self.nominated,
-            &self.pods,
-            &self.usages,
-            &self.cluster,
-        );
+        let nominations = self.nominations(pod);
         let own = row.nominated_node;
         let order = self.rotation.as_ref().map(Rotation::order);
         Some(Evaluation::new(&Question {
@@ -519,17 +525,104 @@ impl Engine {
         let row = self.pods[pod.index()].as_mut()?;
         SchedulingQueue::tried(&mut row.queue);
         let class = row.class;
-        let outcome = self.decide(pod, class);
+        let (outcome, evaluation) = self.decide(pod, class);
+        let (outcome, preemption) = match outcome {
+            Outcome::Unschedulable(diagnosis) => self.post_filter(pod, diagnosis, evaluation, now),
+            outcome => (outcome, None),
+        };
         self.carry_out(pod, class, &outcome, now);
-        Some(Decision { pod, outcome })
+        if let Some(preemption) = &preemption {
+            self.make_room(pod, preemption, now);
+        }
+        Some(Decision {
+            pod,
+            outcome,
+            preemption,
+        })
     }
 
-    fn decide(&mut self, pod: PodId, class: ClassId) -> Outcome {
+    /// Asks PostFilter plugins about a pod that no node takes; `evaluation` is how that came
+    /// out, if verdicts did not tell it.
+    fn post_filter(
+        &mut self,
+        pod: PodId,
+        diagnosis: Arc<Diagnosis>,
+        evaluation: Option<Evaluation>,
+        now: TimeNanos,
+    ) -> (Outcome, Option<Preemption>) {
+        let evaluation = evaluation.or_else(|| self.evaluate(pod));
+        let report = evaluation.and_then(|it| self.preemption(pod, &it));
+        let Some(report) = report else {
+            return (Outcome::Unschedulable(diagnosis), None);
+        };
+        if report.is_eligible == Some(true) && report.preemption.is_none() {
+            self.give_up_nomination(pod, now);
+        }
+        let diagnosis = Diagnosis {
+            post_filter: report.refusals,
+            ..Diagnosis::clone(&diagnosis)
+        };
+        (Outcome::Unschedulable(diagnosis.into()), report.preemption)
+    }
+
+    /// Everything about preempting for a pod that `evaluation` found no node for, changing
+    /// nothing; `None` if no PostFilter plugin is asked.
+    pub fn preemption(&self, pod: PodId, evaluation: &Evaluation) -> Option<PreemptionReport> {
+        let row = self.pods.get(pod.index())?.as_ref()?;
+        let incoming = self.incoming(pod, row);
+        let profile = &self.profiles[incoming.class.profile];
+        let is_refused = evaluation.feasible.is_empty() && evaluation.error.is_none();
+        if !is_refused || self.cluster.node_count() == 0 || profile.post_filters.is_empty() {
+            return None;
+        }
+        let mut ties = self.ties.clone();
+        ties.refresh(&self.cluster);
+        let preemptor = Preemptor {
+            pod,
+            row,
+            incoming,
+            profile,
+            pods: PodTable {
+                rows: &self.pods,
+                usages: &self.usages,
+            },
+            budgets: &self.budgets,
+            nominations: &self.nominations(pod),
+            nominated: &self.nominated,
+            ties: &ties,
+        };
+        Some(preemptor.post_filter(evaluation, &self.cluster))
+    }
+
+    /// The nominated pods that count when `pod` is filtered.
+    fn nominations(&self, pod: PodId) -> Vec<Nominations<'_>> {
+        nominations(
+            pod,
+            &self.nominated,
+            &self.pods,
+            &self.usages,
+            &self.cluster,
+        )
+    }
+
+    /// Has others leave room for a pod on the node on which pods are to go for it.
+    fn make_room(&mut self, pod: PodId, preemption: &Preemption, now: TimeNanos) {
+        let node_name = self.cluster.name_symbol(preemption.node);
+        self.give_up_nomination(pod, now);
+        for lower in &preemption.cleared_nominations {
+            self.give_up_nomination(*lower, now);
+        }
+        self.nominate(pod, node_name);
+        self.stop_waiting(preemption.cleared_nominations.clone(), now);
+    }
+
+    /// What becomes of a pod, and the evaluation of every node if that was needed.
+    fn decide(&mut self, pod: PodId, class: ClassId) -> (Outcome, Option<Evaluation>) {
         self.ties.refresh(&self.cluster);
         let pod_class = &self.classes[class.index()];
         let profile = &self.profiles[pod_class.profile];
         let Some(row) = self.pods[pod.index()].as_ref() else {
-            return Outcome::Error("pod was lost".into());
+            return (Outcome::Error("pod was lost".into()), None);
         };
         let incoming = self.incoming(pod, row);
         let IncomingPod {
@@ -543,11 +636,11 @@ impl Engine {
             let release = profile.release;
             if refusal.code == Code::Error {
                 let error = refusal.pre_filter_error(release, name, &self.cluster);
-                return Outcome::Error(error.into());
+                return (Outcome::Error(error.into()), None);
             }
             let nodes = self.cluster.node_count();
             let diagnosis = Diagnosis::of_pre_filter(release, refusal, nodes);
-            return Outcome::Unschedulable(Arc::new(diagnosis));
+            return (Outcome::Unschedulable(Arc::new(diagnosis)), None);
         }
         // A nominated node is tried first even if PreFilter names others.
         let tries_unlisted = row.nominated_node.is_some() && pod_class.listed_nodes.is_some();
@@ -571,16 +664,19 @@ impl Engine {
         } else {
             let overruled = self.refused_for_nominated(pod);
             if let Some(node) = self.own_nominated_node(pod, &overruled) {
-                return Outcome::Scheduled {
+                let outcome = Outcome::Scheduled {
                     node,
                     feasible_nodes: 1,
                     total_score: 0,
                 };
+                return (outcome, None);
             }
             overruled
         };
-        let decided = self.best_node(class, plan, overruled);
-        decided.unwrap_or_else(|| self.decide_by_evaluation(pod))
+        match self.best_node(class, plan, overruled) {
+            Some(outcome) => (outcome, None),
+            None => self.decide_by_evaluation(pod),
+        }
     }
 
     /// The number of the plan of a pod; `None` if every node must be evaluated.
@@ -620,18 +716,23 @@ impl Engine {
     }
 
     /// Decides by looking at every node, where verdicts of the class do not tell enough.
-    fn decide_by_evaluation(&mut self, pod: PodId) -> Outcome {
+    fn decide_by_evaluation(&mut self, pod: PodId) -> (Outcome, Option<Evaluation>) {
         if let Some(rotation) = &mut self.rotation {
             rotation.refresh();
         }
         let Some(evaluation) = self.evaluate(pod) else {
-            return Outcome::Error("pod was lost".into());
+            return (Outcome::Error("pod was lost".into()), None);
         };
         if let Some(rotation) = &mut self.rotation
             && evaluation.via_nominated_node.is_none()
         {
             rotation.advance(evaluation.looked_at);
         }
+        (self.outcome(&evaluation), Some(evaluation))
+    }
+
+    /// What an evaluation comes to.
+    fn outcome(&self, evaluation: &Evaluation) -> Outcome {
         let only = match evaluation.feasible.as_slice() {
             [] if evaluation.error.is_none() => {
                 let diagnosis = evaluation.diagnosis(&self.cluster);
@@ -647,8 +748,8 @@ impl Engine {
                 total_score: 0,
             };
         }
-        if let Some(error) = evaluation.error {
-            return Outcome::Error(error.into());
+        if let Some(error) = &evaluation.error {
+            return Outcome::Error(error.as_str().into());
         }
         let total_score = evaluation.totals.iter().copied().max().unwrap_or(0);
         let best = evaluation
@@ -868,6 +969,15 @@ impl Engine {
         }
     }
 
+    /// No longer keeps room for a pod: others may find it.
+    fn give_up_nomination(&mut self, pod: PodId, now: TimeNanos) {
+        let kept = self.kept_room(pod);
+        self.clear_nomination(pod);
+        if let Some(kept) = kept {
+            self.wake(kept, |_| true, now);
+        }
+    }
+
     fn clear_nomination(&mut self, pod: PodId) {
         let row = self.pods[pod.index()].as_mut();
         let Some(name) = row.and_then(|row| row.nominated_node.take()) else {
@@ -896,7 +1006,9 @@ impl Engine {
         let object = compile_node(node, &mut self.cluster);
         let name = object.name;
         let known = self.cluster.node_named(name);
-        let took = known.map_or_else(Vec::new, |node| self.classes_that_fit(node));
+        // What is kept for nominated pods is not the node's own affair.
+        let known_alone = known.filter(|_| !self.nominated.contains_key(&name));
+        let took = known_alone.map_or_else(Vec::new, |node| self.classes_that_fit(node));
         let look_before = known.map(|node| self.look(node));
         let id = self.cluster.set_node(object);
         self.extenders.set_node(id, node);
@@ -974,6 +1086,7 @@ impl Engine {
         let known = self.pod_index.get(&(namespace, name)).copied();
         let old_info = known.map(|pod| self.cluster.pod_info(pod));
         let kept = known.and_then(|pod| self.kept_room(pod));
+        let before_look = known.and_then(|pod| self.look_of_pod(pod));
         let before = known.and_then(|pod| self.take_out(pod));
         if let Some(pod) = known {
             self.confirm_volumes(pod, is_bound, now);
@@ -988,7 +1101,7 @@ impl Engine {
             name,
             class,
             usage,
-            priority: pod.spec.priority.unwrap_or(0),
+            standing: Standing::of(pod),
             position: 0,
             state: PodState::Ignored,
             queue: before.map(|row| row.queue).unwrap_or_default(),
@@ -1012,12 +1125,22 @@ impl Engine {
             self.extenders.set_pod(id, pod);
             self.bring_to_queue(id, pod, now);
         }
-        if let Some(kept) = kept.filter(|kept| self.kept_room(id) != Some(*kept)) {
+        let keeps_as_before = before_look == self.look_of_pod(id);
+        if let Some(kept) = kept
+            && !(keeps_as_before && self.kept_room(id) == Some(kept))
+        {
             self.wake(kept, |_| true, now);
         }
         if let Some((node, usage)) = freed {
             self.pod_left(node, id, usage, old_info.unwrap_or_default(), now);
         }
+    }
+
+    /// What a nominated pod takes, and of whom: usage, priority and what others see of it.
+    fn look_of_pod(&self, pod: PodId) -> Option<(u32, i32, PodInfo)> {
+        let row = self.pods[pod.index()].as_ref()?;
+        let info = self.cluster.pod_info(pod);
+        Some((row.usage, row.standing.priority, info))
     }
 
     fn bring_to_node(&mut self, id: PodId, node_name: &str, now: TimeNanos) {
@@ -1047,7 +1170,8 @@ impl Engine {
             self.nominate(id, node);
         }
         if let Some(row) = self.pods[id.index()].as_mut() {
-            self.queue.add(id, row.priority, &mut row.queue, now);
+            self.queue
+                .add(id, row.standing.priority, &mut row.queue, now);
         }
     }
 
@@ -1195,9 +1319,11 @@ impl Engine {
             return;
         };
         if is_due {
-            self.queue.activate(pod, row.priority, &mut row.queue);
+            self.queue
+                .activate(pod, row.standing.priority, &mut row.queue);
         } else {
-            self.queue.requeue(pod, row.priority, &mut row.queue, now);
+            self.queue
+                .requeue(pod, row.standing.priority, &mut row.queue, now);
         }
     }
 
@@ -1273,7 +1399,7 @@ fn nominations<'u>(
     cluster: &Cluster,
 ) -> Vec<Nominations<'u>> {
     let row = |pod: PodId| rows[pod.index()].as_ref();
-    let priority = row(pod).map_or(0, |row| row.priority);
+    let priority = row(pod).map_or(0, |row| row.standing.priority);
     let mut nominations = Vec::new();
     for (name, pods) in nominated {
         let Some(node) = cluster.node_named(*name) else {
@@ -1281,7 +1407,7 @@ fn nominations<'u>(
         };
         let others = pods.iter().copied().filter(|other| *other != pod);
         let counting = others.filter_map(|other| {
-            let row = row(other).filter(|row| row.priority >= priority)?;
+            let row = row(other).filter(|row| row.standing.priority >= priority)?;
             Some((other, &usages[row.usage as usize]))
         });
         let pods: Vec<_> = counting.collect();

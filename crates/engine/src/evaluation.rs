@@ -217,17 +217,14 @@ impl Evaluation {
     fn filter(&mut self, question: &Question<'_>, nodes: &[NodeId], enough: usize) {
         let (profile, pod, cluster) = (question.profile, &question.pod, question.cluster);
         let nominated = |node| question.nominations.iter().find(|at| at.node == node);
-        let filters = Filters::new(profile, pod, cluster);
+        let mut filters = Filters::new(profile, pod, cluster);
         let mut copy = (!question.nominations.is_empty()).then(|| cluster.clone());
         for &node in nodes {
             // With nominated pods a node must pass twice: with them, and without, since
             // they may never come.
-            let with_nominated = nominated(node).and_then(|at| {
-                copy.as_mut()?.with_pods(node, &at.pods, |cluster| {
-                    filters.again(profile, pod, cluster).first_refusal(node)
-                })
-            });
-            match with_nominated.or_else(|| self.ask(&filters, profile, node)) {
+            let with_nominated = nominated(node)
+                .and_then(|at| filters.first_refusal_with(copy.as_mut()?, node, &at.pods));
+            match with_nominated.or_else(|| self.ask(&filters, profile, cluster, node)) {
                 Some(refusal) => self.refused.push((node, refusal)),
                 None if self.feasible.len() == enough => break,
                 None => self.feasible.push(node),
@@ -293,11 +290,17 @@ impl Evaluation {
     }
 
     /// Asks the filters about a node: the first that refuses it, or all.
-    fn ask(&mut self, filters: &Filters<'_>, profile: &Profile, node: NodeId) -> Option<Refusal> {
+    fn ask(
+        &mut self,
+        filters: &Filters<'_>,
+        profile: &Profile,
+        cluster: &Cluster,
+        node: NodeId,
+    ) -> Option<Refusal> {
         if !profile.checks_all_filters {
-            return filters.first_refusal(node);
+            return filters.first_refusal(cluster, node);
         }
-        let refusals = filters.all_refusals(node);
+        let refusals = filters.all_refusals(cluster, node);
         let merged = merge(&refusals)?;
         self.refused_by.push((node, refusals));
         Some(merged)
@@ -404,12 +407,16 @@ impl Evaluation {
     }
 }
 
-/// All Filter stages, those that look at the whole cluster prepared.
+/// All Filter stages that have something to say about a pod, those that look at the whole
+/// cluster prepared.
+///
+/// Nodes can then be asked about in the same cluster or in one that differs by a few pods, of
+/// which the filters must be told ([`Filters::count_pod`]). Stages that had nothing to say at
+/// first are not asked again, as upstream does it: so the affinity of nominated pods may go
+/// unnoticed.
 pub(crate) struct Filters<'c> {
     class: &'c PodClass,
-    cluster: &'c Cluster,
-    /// With their places in the profile's order.
-    stages: Vec<(usize, PreparedFilter<'c>)>,
+    stages: Vec<PreparedFilter<'c>>,
 }
 
 enum PreparedFilter<'c> {
@@ -419,56 +426,54 @@ enum PreparedFilter<'c> {
 
 impl<'c> Filters<'c> {
     pub(crate) fn new(profile: &'c Profile, pod: &IncomingPod<'c>, cluster: &'c Cluster) -> Self {
-        Self::of_stages(profile.filters().iter().enumerate(), pod, cluster)
-    }
-
-    /// The same stages prepared for a cluster with a few pods more. Stages that had nothing
-    /// to say before are not asked again, as upstream does it: so the affinity of nominated
-    /// pods may go unnoticed.
-    fn again<'d>(
-        &self,
-        profile: &'d Profile,
-        pod: &IncomingPod<'d>,
-        cluster: &'d Cluster,
-    ) -> Filters<'d> {
-        let stages = self
-            .stages
-            .iter()
-            .map(|(order, _)| (*order, &profile.filters()[*order]));
-        Filters::of_stages(stages, pod, cluster)
-    }
-
-    fn of_stages(
-        stages: impl Iterator<Item = (usize, &'c FilterStage)>,
-        pod: &IncomingPod<'c>,
-        cluster: &'c Cluster,
-    ) -> Self {
-        let prepare = |(order, stage): (usize, &'c FilterStage)| {
-            let prepared = match stage {
-                FilterStage::Node(plugin) => plugin
-                    .applies(pod.class)
-                    .then(|| PreparedFilter::Node(plugin.as_ref())),
-                FilterStage::Cluster(plugin) => plugin
-                    .prepare_filter(pod, cluster)
-                    .map(PreparedFilter::Cluster),
-            };
-            prepared.map(|prepared| (order, prepared))
+        let prepare = |stage: &'c FilterStage| match stage {
+            FilterStage::Node(plugin) => plugin
+                .applies(pod.class)
+                .then(|| PreparedFilter::Node(plugin.as_ref())),
+            FilterStage::Cluster(plugin) => plugin
+                .prepare_filter(pod, cluster)
+                .map(PreparedFilter::Cluster),
         };
         Self {
             class: pod.class,
-            cluster,
-            stages: stages.filter_map(prepare).collect(),
+            stages: profile.filters().iter().filter_map(prepare).collect(),
+        }
+    }
+
+    /// Has a pod counted more (`by` is 1) or less (-1) on a node than there were at first.
+    pub(crate) fn count_pod(&mut self, pod: PodId, node: NodeId, by: i64) {
+        for stage in &mut self.stages {
+            if let PreparedFilter::Cluster(filter) = stage {
+                filter.count_pod(pod, node, by);
+            }
         }
     }
 
     /// The refusal of the first stage that refuses the node.
-    pub(crate) fn first_refusal(&self, node: NodeId) -> Option<Refusal> {
-        self.refusals(node).next()
+    pub(crate) fn first_refusal(&self, cluster: &Cluster, node: NodeId) -> Option<Refusal> {
+        self.refusals(cluster, node).next()
+    }
+
+    /// The same with some pods more on the node.
+    pub(crate) fn first_refusal_with(
+        &mut self,
+        cluster: &mut Cluster,
+        node: NodeId,
+        more: &[(PodId, &PodUsage)],
+    ) -> Option<Refusal> {
+        for (pod, _) in more {
+            self.count_pod(*pod, node, 1);
+        }
+        let refusal = cluster.with_pods(node, more, |cluster| self.first_refusal(cluster, node));
+        for (pod, _) in more {
+            self.count_pod(*pod, node, -1);
+        }
+        refusal
     }
 
     /// The refusals of all stages that refuse the node; if one fails, that alone.
-    fn all_refusals(&self, node: NodeId) -> Vec<Refusal> {
-        let refusals: Vec<Refusal> = self.refusals(node).collect();
+    fn all_refusals(&self, cluster: &Cluster, node: NodeId) -> Vec<Refusal> {
+        let refusals: Vec<Refusal> = self.refusals(cluster, node).collect();
         let failed = refusals.iter().find(|refusal| refusal.code == Code::Error);
         match failed {
             Some(failed) => vec![failed.clone()],
@@ -476,11 +481,9 @@ impl<'c> Filters<'c> {
         }
     }
 
-    fn refusals(&self, node: NodeId) -> impl Iterator<Item = Refusal> {
-        let refuse = move |(_, stage): &(usize, PreparedFilter<'_>)| match stage {
-            PreparedFilter::Node(plugin) => {
-                plugin.filter_node(self.class, self.cluster, node).err()
-            }
+    fn refusals(&self, cluster: &Cluster, node: NodeId) -> impl Iterator<Item = Refusal> {
+        let refuse = move |stage: &PreparedFilter<'_>| match stage {
+            PreparedFilter::Node(plugin) => plugin.filter_node(self.class, cluster, node).err(),
             PreparedFilter::Cluster(filter) => filter.filter_node(node).err(),
         };
         self.stages.iter().filter_map(refuse)

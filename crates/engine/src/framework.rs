@@ -16,7 +16,7 @@ use outrank_api::decode::ObjectKind;
 
 use crate::cluster::{Cluster, OwnerKey, PodInfo};
 use crate::cross::CrossPlan;
-use crate::ids::{NodeId, ResourceId, Symbol};
+use crate::ids::{NodeId, PodId, ResourceId, Symbol};
 use crate::pod_class::PodClass;
 use crate::pod_match::label_value;
 use crate::release::Release;
@@ -283,6 +283,51 @@ pub trait NodeFilter {
     /// # Errors
     /// Why it may not.
     fn filter_node(&self, node: NodeId) -> Result<(), Refusal>;
+
+    /// Has the filter count a pod more (`by` is 1) or less (-1) on a node than there were when
+    /// it was prepared. Upstream calls it AddPod and RemovePod (PreFilterExtensions).
+    fn count_pod(&mut self, pod: PodId, node: NodeId, by: i64) {
+        let _ = (pod, node, by);
+    }
+}
+
+/// Pods that are counted on a node, or not, other than when a filter was prepared.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MovedPods {
+    came: Vec<(NodeId, PodId)>,
+    left: Vec<(NodeId, PodId)>,
+}
+
+impl MovedPods {
+    /// Takes in what [`NodeFilter::count_pod`] is told.
+    pub(crate) fn count(&mut self, pod: PodId, node: NodeId, by: i64) {
+        let (undone, done) = match by > 0 {
+            true => (&mut self.left, &mut self.came),
+            false => (&mut self.came, &mut self.left),
+        };
+        match undone.iter().position(|moved| *moved == (node, pod)) {
+            Some(place) => _ = undone.swap_remove(place),
+            None => done.push((node, pod)),
+        }
+    }
+
+    /// Whether any pod of the node moved.
+    pub(crate) fn concern(&self, node: NodeId) -> bool {
+        let mut moved = self.came.iter().chain(&self.left);
+        moved.any(|(other, _)| *other == node)
+    }
+
+    /// The pods that are on a node now.
+    pub(crate) fn pods<'p>(
+        &'p self,
+        cluster: &'p Cluster,
+        node: NodeId,
+    ) -> impl Iterator<Item = PodId> + 'p {
+        let stayed = cluster.pods(node).iter().copied();
+        let stayed = stayed.filter(move |pod| !self.left.contains(&(node, *pod)));
+        let came = self.came.iter().filter(move |(other, _)| *other == node);
+        stayed.chain(came.map(|(_, pod)| *pod))
+    }
 }
 
 /// Rates nodes by what runs on other nodes.

@@ -48,6 +48,8 @@ mod node_tree;
 pub mod plugins;
 pub mod pod_class;
 pub mod pod_match;
+mod pod_row;
+pub mod preemption;
 pub mod profile;
 mod queue;
 pub mod release;

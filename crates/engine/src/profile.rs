@@ -45,6 +45,28 @@ use crate::storage::Cloud;
 /// The scheduler name of the default profile, and of pods that name none.
 pub const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
 
+/// The name in configurations of the plugin that preempts ([`crate::preemption`]).
+pub const DEFAULT_PREEMPTION: &str = "DefaultPreemption";
+
+/// A plugin that is asked when no node takes a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PostFilterPlugin {
+    /// Has devices given back that the pod holds where it cannot be.
+    DynamicResources,
+    /// Has pods of lower priority go.
+    DefaultPreemption,
+}
+
+impl PostFilterPlugin {
+    fn find(name: &str) -> Option<Self> {
+        match name {
+            DynamicResources::NAME => Some(Self::DynamicResources),
+            DEFAULT_PREEMPTION => Some(Self::DefaultPreemption),
+            _ => None,
+        }
+    }
+}
+
 /// A profile as configured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfileConfig {
@@ -57,6 +79,8 @@ pub struct ProfileConfig {
     pub pre_enqueue: Vec<String>,
     /// Plugins of the Filter stage (and PreFilter), in order.
     pub filter: Vec<String>,
+    /// Plugins of the PostFilter stage, in order; those that are not built in have no say.
+    pub post_filter: Vec<String>,
     /// Plugins of the Score stage (and PreScore), with weights from 1 on.
     pub score: Vec<(String, i64)>,
     /// Arguments of NodeAffinity.
@@ -152,6 +176,7 @@ impl Default for ProfileConfig {
             percentage_of_nodes_to_score: None,
             pre_enqueue: vec![SchedulingGates::NAME.into()],
             filter: filter.map(String::from).into(),
+            post_filter: vec![DynamicResources::NAME.into(), DEFAULT_PREEMPTION.into()],
             score: score.map(|(name, weight)| (name.to_owned(), weight)).into(),
             added_affinity: None,
             inter_pod_affinity: InterPodAffinityArgs::default(),
@@ -284,6 +309,8 @@ pub struct Profile {
     pub fit_resources: Vec<String>,
     /// Names of the resources that NodeResourcesBalancedAllocation scores, in order.
     pub balanced_resources: Vec<String>,
+    /// The PostFilter plugins, in order.
+    pub post_filters: Vec<PostFilterPlugin>,
     filters: Vec<FilterStage>,
     scores: Vec<(ScoreStage, i64)>,
 }
@@ -344,9 +371,24 @@ impl Profile {
             annotations,
             fit_resources: config.scored_resources(),
             balanced_resources: config.balanced_allocation_resources.clone(),
+            post_filters: (config.post_filter.iter())
+                .filter_map(|name| PostFilterPlugin::find(name))
+                .collect(),
             filters,
             scores,
         })
+    }
+
+    /// Whether PreFilter of DynamicResources comes before that of `plugin`. Node lists that
+    /// have no node in common, which no plugin is named for, are those of NodeAffinity.
+    pub(crate) fn reaches_dynamic_resources(&self, plugin: &str) -> bool {
+        let plugin = match plugin {
+            "" => NodeAffinity::NAME,
+            plugin => plugin,
+        };
+        let mut names = self.filters.iter().map(|stage| stage.plugin().name());
+        let first = names.find(|name| [DynamicResources::NAME, plugin].contains(name));
+        first == Some(DynamicResources::NAME)
     }
 
     /// The Filter stages in order.

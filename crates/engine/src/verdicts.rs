@@ -355,6 +355,7 @@ impl Verdicts {
             pre_filter: None,
             refusals,
             unlisted: unlisted.then(|| (node_count - looked_at, vec![NodeAffinity::NAME])),
+            post_filter: Vec::new(),
         });
         self.diagnosis = Some(Arc::clone(&diagnosis));
         diagnosis

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use outrank_engine::evaluation::Evaluation;
 use outrank_engine::ids::{NodeId, PodId};
+use outrank_engine::preemption::Preemption;
 use outrank_engine::{Decision, Engine, EngineConfig, Outcome, PodState};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -28,11 +29,15 @@ enum Expected {
         feasible_nodes: usize,
         total_score: i64,
     },
-    Unschedulable(String, BTreeMap<String, usize>),
+    Unschedulable {
+        message: String,
+        reasons: BTreeMap<String, usize>,
+        preemption: Option<String>,
+    },
     Error(String),
 }
 
-fn expected(evaluation: &Evaluation, engine: &Engine) -> Expected {
+fn expected(pod: PodId, evaluation: &Evaluation, engine: &Engine) -> Expected {
     let cluster = engine.cluster();
     let names = |nodes: &[NodeId]| {
         let mut names: Vec<String> = nodes.iter().map(|&n| cluster.name(n).to_owned()).collect();
@@ -49,8 +54,14 @@ fn expected(evaluation: &Evaluation, engine: &Engine) -> Expected {
     }
     match evaluation.feasible.as_slice() {
         [] if evaluation.error.is_none() => {
-            let diagnosis = evaluation.diagnosis(cluster);
-            Expected::Unschedulable(diagnosis.message(cluster), diagnosis.reasons(cluster))
+            let mut diagnosis = evaluation.diagnosis(cluster);
+            let report = engine.preemption(pod, evaluation).unwrap_or_default();
+            diagnosis.post_filter = report.refusals;
+            Expected::Unschedulable {
+                message: diagnosis.message(cluster),
+                reasons: diagnosis.reasons(cluster),
+                preemption: report.preemption.map(|it| told(&it, engine)),
+            }
         }
         // Taken without scoring, so that nothing can be wrong with its score.
         [only] => scheduled(&[*only], 1, 0),
@@ -64,6 +75,21 @@ fn expected(evaluation: &Evaluation, engine: &Engine) -> Expected {
     }
 }
 
+/// A preemption by names.
+fn told(preemption: &Preemption, engine: &Engine) -> String {
+    let names = |pods: &[PodId]| {
+        let names = pods.iter().filter_map(|pod| engine.pod_name(*pod));
+        names.map(|(_, name)| name).collect::<Vec<_>>().join(" ")
+    };
+    format!(
+        "{} loses {} ({} against budgets), {} no longer nominated",
+        engine.cluster().name(preemption.node),
+        names(&preemption.victims.pods),
+        preemption.victims.pdb_violations,
+        names(&preemption.cleared_nominations),
+    )
+}
+
 /// The pods that want a place and what is expected of each.
 fn all_expected(engine: &Engine) -> BTreeMap<PodId, Expected> {
     let wants_place = |pod: &PodId| {
@@ -74,7 +100,7 @@ fn all_expected(engine: &Engine) -> BTreeMap<PodId, Expected> {
     };
     let expect = |pod| {
         let evaluation = engine.evaluate(pod)?;
-        Some((pod, expected(&evaluation, engine)))
+        Some((pod, expected(pod, &evaluation, engine)))
     };
     engine
         .pods()
@@ -112,9 +138,18 @@ fn check(decision: &Decision, expected: &Expected, engine: &Engine, is_seeded: b
                 Some(&PodState::Placed(*node))
             );
         }
-        (Outcome::Unschedulable(diagnosis), Expected::Unschedulable(message, reasons)) => {
+        (
+            Outcome::Unschedulable(diagnosis),
+            Expected::Unschedulable {
+                message,
+                reasons,
+                preemption,
+            },
+        ) => {
             assert_eq!(diagnosis.message(cluster), *message, "{pod:?}");
             assert_eq!(diagnosis.reasons(cluster), *reasons, "{pod:?}");
+            let decided = decision.preemption.as_ref();
+            assert_eq!(decided.map(|it| told(it, engine)), *preemption, "{pod:?}");
         }
         (Outcome::Error(found), Expected::Error(error)) => assert_eq!(**found, **error),
         (outcome, expected) => panic!("{pod:?}: {outcome:?}, expected {expected:?}"),
@@ -138,6 +173,7 @@ fn play(history: &History) -> Vec<String> {
                         is_seeded,
                     );
                     told.push(world.tell(&decision));
+                    world.evict(&decision);
                 }
             }
             Step::DecidePod(which) => {
@@ -150,6 +186,7 @@ fn play(history: &History) -> Vec<String> {
                 if let Some(decision) = decision {
                     check(&decision, &expected[&pod], &world.engine, is_seeded);
                     told.push(world.tell(&decision));
+                    world.evict(&decision);
                 }
             }
             step => world.take(step),
@@ -165,6 +202,7 @@ fn drain(world: &mut World) -> Vec<String> {
     let mut told = Vec::new();
     while let Some(decision) = world.engine.next(world.now) {
         told.push(world.tell(&decision));
+        world.evict(&decision);
         assert!(told.len() < 10_000, "the queue never drains");
     }
     for (pod, expected) in all_expected(&world.engine) {
@@ -172,7 +210,7 @@ fn drain(world: &mut World) -> Vec<String> {
         let state = world.engine.pod_state(pod);
         // Pods that something is wrong with wait although there may be room.
         let waits_rightly = match state {
-            Some(PodState::Unschedulable(_)) => matches!(expected, Expected::Unschedulable(..)),
+            Some(PodState::Unschedulable(_)) => matches!(expected, Expected::Unschedulable { .. }),
             state => matches!(state, Some(PodState::Error(_))),
         };
         assert!(
@@ -317,7 +355,7 @@ fn decide_all(
         let pod = pod_named(&format!("p{number}"), template);
         engine.handle(outrank_engine::Event::PodChanged(pod), 0);
         while let Some(pod) = engine.pods().last()
-            && let expected = expected(&engine.evaluate(pod).expect("known"), &engine)
+            && let expected = expected(pod, &engine.evaluate(pod).expect("known"), &engine)
             && let Some(decision) = engine.next(0)
         {
             let node = match decision.outcome {

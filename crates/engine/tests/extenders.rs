@@ -166,7 +166,7 @@ fn next(engine: &mut Engine) -> Option<String> {
         Outcome::Scheduled {
             node, total_score, ..
         } => format!("{} {total_score}", cluster.name(node)),
-        Outcome::Unschedulable(diagnosis) => diagnosis.message(cluster),
+        Outcome::Unschedulable(diagnosis) => diagnosis.filter_message(cluster),
         Outcome::Error(error) => format!("error: {error}"),
     })
 }

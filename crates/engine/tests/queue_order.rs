@@ -2,6 +2,7 @@
 
 use outrank_api::types::{Node, Pod};
 use outrank_engine::ids::PodId;
+use outrank_engine::profile::ProfileConfig;
 use outrank_engine::{Backoff, Engine, EngineConfig, Event, Outcome, PodState, TimeNanos};
 use serde_json::{Value, json};
 
@@ -199,8 +200,12 @@ fn room_that_a_deleted_pod_leaves_is_found() {
 
 /// Two pods wait: `nominated`, for which preemption made room on n1 where it cannot start yet,
 /// and `waits`.
-fn with_room_kept_on_n1() -> Engine {
-    let mut engine = engine();
+fn with_room_kept_on_n1(profile: ProfileConfig) -> Engine {
+    let mut engine = Engine::new(&EngineConfig {
+        profiles: vec![profile],
+        ..EngineConfig::default()
+    })
+    .expect("a valid profile");
     add_node(&mut engine, "n1", "4", 0);
     let mut nominated = pod_with(
         "nominated",
@@ -214,9 +219,24 @@ fn with_room_kept_on_n1() -> Engine {
     engine
 }
 
+/// Nobody looks whether nominations are still of use.
+fn without_preemption() -> ProfileConfig {
+    ProfileConfig {
+        post_filter: Vec::new(),
+        ..ProfileConfig::default()
+    }
+}
+
+#[test]
+fn room_that_is_of_no_use_to_a_nominated_pod_is_given_up() {
+    let mut engine = with_room_kept_on_n1(ProfileConfig::default());
+    assert_eq!(next(&mut engine, 0), refused("nominated"));
+    assert_eq!(next(&mut engine, 0), placed("waits"));
+}
+
 #[test]
 fn room_that_was_kept_for_a_nominated_pod_is_found_when_that_is_gone() {
-    let mut engine = with_room_kept_on_n1();
+    let mut engine = with_room_kept_on_n1(without_preemption());
     assert_eq!(next(&mut engine, 0), refused("nominated"));
     assert_eq!(next(&mut engine, 0), refused("waits"));
     delete(&mut engine, "nominated", 20 * SECOND);
@@ -225,7 +245,7 @@ fn room_that_was_kept_for_a_nominated_pod_is_found_when_that_is_gone() {
 
 #[test]
 fn room_that_was_kept_for_a_nominated_pod_is_found_when_that_goes_elsewhere() {
-    let mut engine = with_room_kept_on_n1();
+    let mut engine = with_room_kept_on_n1(without_preemption());
     assert_eq!(tried(&mut engine, 0), ["nominated", "waits"]);
     let mut fast = node("n2", "4");
     fast.metadata.labels.insert("disk".into(), "ssd".into());

@@ -48,7 +48,7 @@ Examples:
   kubectl get nodes,pods,deployments,replicasets,replicationcontrollers,statefulsets,\\
 daemonsets,jobs,cronjobs,priorityclasses,namespaces,services,persistentvolumeclaims,\\
 persistentvolumes,storageclasses,csinodes,csidrivers,csistoragecapacities,\\
-volumeattachments -A -o yaml | outrank rehearse -f - --apply new.yaml
+volumeattachments,poddisruptionbudgets -A -o yaml | outrank rehearse -f - --apply new.yaml
 
   # Every pod and where it goes, as JSON
   outrank rehearse -f cluster/ -o json

@@ -38,7 +38,12 @@ impl RunOptions {
     /// # Errors
     /// What the engine refuses in its configuration.
     pub(crate) fn engine(&self) -> Result<Engine, String> {
-        Engine::with_extensions(&self.engine, self.extensions.clone())
+        let mut config = self.engine.clone();
+        for profile in &mut config.profiles {
+            // Nobody would carry out a preemption.
+            profile.post_filter.clear();
+        }
+        Engine::with_extensions(&config, self.extensions.clone())
     }
 }
 

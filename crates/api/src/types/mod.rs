@@ -11,6 +11,7 @@
 mod apps;
 mod core;
 mod meta;
+mod policy;
 mod scheduling;
 mod service;
 mod storage;
@@ -18,6 +19,7 @@ mod storage;
 pub use apps::*;
 pub use core::*;
 pub use meta::*;
+pub use policy::*;
 pub use scheduling::*;
 pub use service::*;
 pub use storage::*;

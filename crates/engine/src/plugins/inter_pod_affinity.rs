@@ -22,7 +22,7 @@ use crate::framework::{
     ClusterEvent, ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, MAX_NODE_SCORE,
     NodeFilter, NodeScore, Plugin, Reason, Refusal,
 };
-use crate::ids::{NodeId, Symbol};
+use crate::ids::{NodeId, PodId, Symbol};
 use crate::pod_match::{AffinityTerm, AffinityTerms, LabelMatch, PodIdentity};
 use crate::release::Release;
 
@@ -144,7 +144,10 @@ impl<'t> Matcher<'t> {
 struct Filter<'c> {
     release: Release,
     cluster: &'c Cluster,
+    seen: Seen<'c>,
     terms: &'c AffinityTerms,
+    near: Matcher<'c>,
+    apart: Matcher<'c>,
     affinity: DomainCounts,
     /// By the number of the term among the pod's.
     anti_affinity: DomainCounts,
@@ -160,18 +163,20 @@ impl ClusterFilterPlugin for InterPodAffinity {
         cluster: &'c Cluster,
     ) -> Option<Box<dyn NodeFilter + 'c>> {
         let terms = cluster.affinity_terms(pod.info.terms);
-        let seen = Seen::new(pod, cluster);
         let mut filter = Filter {
             release: self.release,
             cluster,
+            seen: Seen::new(pod, cluster),
             terms,
+            near: Matcher::new(terms.required_affinity.iter(), cluster),
+            apart: Matcher::new(terms.required_anti_affinity.iter(), cluster),
             affinity: DomainCounts::default(),
             anti_affinity: DomainCounts::default(),
             existing_anti_affinity: DomainCounts::default(),
             existing_keys: Vec::new(),
             matches_itself: matches_all(&terms.required_affinity, pod.info.identity, cluster),
         };
-        filter.count_existing(&seen);
+        filter.count_existing();
         filter.count_own();
         let has_terms =
             !terms.required_affinity.is_empty() || !terms.required_anti_affinity.is_empty();
@@ -296,13 +301,18 @@ fn matches_all(terms: &[AffinityTerm], identity: u32, cluster: &Cluster) -> bool
 }
 
 impl Filter<'_> {
-    fn count_existing(&mut self, seen: &Seen<'_>) {
+    /// The keys by which pods with these terms keep away from the incoming pod.
+    fn repelling_keys(&self, terms: u32) -> Vec<Symbol> {
+        let terms = &self.cluster.affinity_terms(terms).required_anti_affinity;
+        let meant = terms.iter().filter(|term| self.seen.matches(term));
+        meant.map(|term| term.topology_key).collect()
+    }
+
+    fn count_existing(&mut self) {
         let cluster = self.cluster;
         let mut keys_of: FxHashMap<u32, Vec<Symbol>> = FxHashMap::default();
         for number in cluster.placed_terms() {
-            let terms = cluster.affinity_terms(number).required_anti_affinity.iter();
-            let meant = terms.filter(|term| seen.matches(term));
-            let keys: Vec<Symbol> = meant.map(|term| term.topology_key).collect();
+            let keys = self.repelling_keys(number);
             if !keys.is_empty() {
                 self.existing_keys.extend(&keys);
                 keys_of.insert(number, keys);
@@ -330,23 +340,32 @@ impl Filter<'_> {
         if terms.required_affinity.is_empty() && terms.required_anti_affinity.is_empty() {
             return;
         }
-        let mut near = Matcher::new(terms.required_affinity.iter(), cluster);
-        let mut apart = Matcher::new(terms.required_anti_affinity.iter(), cluster);
         for node in cluster.nodes() {
             for pod in cluster.pods(node) {
-                let identity = cluster.pod_info(*pod).identity;
-                let is_near = near.matches(identity, cluster);
-                if !is_near.is_empty() && !is_near.contains(&false) {
-                    for term in &terms.required_affinity {
-                        count(&mut self.affinity, cluster, node, term.topology_key, 1);
-                    }
-                }
-                let matched = apart.matches(identity, cluster).iter();
-                for (term, matched) in terms.required_anti_affinity.iter().zip(matched) {
-                    if *matched {
-                        count(&mut self.anti_affinity, cluster, node, term.topology_key, 1);
-                    }
-                }
+                self.count_meant(cluster.pod_info(*pod).identity, node, 1);
+            }
+        }
+    }
+
+    /// Counts a pod by the terms of the incoming pod that mean it.
+    fn count_meant(&mut self, identity: u32, node: NodeId, by: i64) {
+        let (cluster, terms) = (self.cluster, self.terms);
+        let is_near = self.near.matches(identity, cluster);
+        if !is_near.is_empty() && !is_near.contains(&false) {
+            for term in &terms.required_affinity {
+                count(&mut self.affinity, cluster, node, term.topology_key, by);
+            }
+        }
+        let matched = self.apart.matches(identity, cluster).iter();
+        for (term, matched) in terms.required_anti_affinity.iter().zip(matched) {
+            if *matched {
+                count(
+                    &mut self.anti_affinity,
+                    cluster,
+                    node,
+                    term.topology_key,
+                    by,
+                );
             }
         }
     }
@@ -370,7 +389,11 @@ impl Filter<'_> {
 
 fn count(counts: &mut DomainCounts, cluster: &Cluster, node: NodeId, key: Symbol, by: i64) {
     if let Some(value) = cluster.label(node, key) {
-        *counts.entry((key, value)).or_insert(0) += by;
+        let domain = counts.entry((key, value)).or_insert(0);
+        *domain += by;
+        if *domain == 0 {
+            counts.remove(&(key, value));
+        }
     }
 }
 
@@ -394,6 +417,20 @@ impl NodeFilter for Filter<'_> {
             return Ok(());
         };
         Err(InterPodAffinity::refusal(self.release, reason))
+    }
+
+    fn count_pod(&mut self, pod: PodId, node: NodeId, by: i64) {
+        let info = self.cluster.pod_info(pod);
+        if info.terms != 0 {
+            for key in self.repelling_keys(info.terms) {
+                if !self.existing_keys.contains(&key) {
+                    self.existing_keys.push(key);
+                }
+                let counts = &mut self.existing_anti_affinity;
+                count(counts, self.cluster, node, key, by);
+            }
+        }
+        self.count_meant(info.identity, node, by);
     }
 }
 

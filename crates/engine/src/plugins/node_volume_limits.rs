@@ -5,14 +5,17 @@
 //! claim that is not bound yet counts as a volume of the driver that will make it.
 //! Source: `plugins/nodevolumelimits/csi.go`, Kubernetes 1.36.
 
+use std::borrow::Cow;
+
 use outrank_api::decode::ObjectKind;
 use rustc_hash::FxHashSet;
 
 use crate::cluster::Cluster;
 use crate::framework::{
-    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, Reason, Refusal,
+    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, MovedPods, NodeFilter, Plugin, Reason,
+    Refusal,
 };
-use crate::ids::NodeId;
+use crate::ids::{NodeId, PodId};
 use crate::plugins::volume_binding::{is_own_claim, not_own_claim};
 use crate::storage::{Claim, ClaimKey, Place, PlacesTaken, PodVolume, PodVolumes, VolumeHandle};
 
@@ -34,6 +37,7 @@ struct Filter<'c> {
     counting: Counting<'c>,
     /// What the pod takes where there is no CSINode, and where there is one.
     wanted: [PlacesTaken; 2],
+    moved: MovedPods,
 }
 
 struct Counting<'c> {
@@ -64,7 +68,11 @@ impl ClusterFilterPlugin for NodeVolumeLimits {
             let counted = counting.count(volumes, has_csi_node, true, &mut wanted);
             counted.map(|()| wanted)
         });
-        Some(Box::new(Filter { counting, wanted }))
+        Some(Box::new(Filter {
+            counting,
+            wanted,
+            moved: MovedPods::default(),
+        }))
     }
 
     fn may_help(&self, pod: &IncomingPod<'_>, event: &ClusterEvent<'_>, cluster: &Cluster) -> bool {
@@ -127,11 +135,11 @@ impl Counting<'_> {
         Ok(())
     }
 
-    /// The places that the pods of a node take.
-    fn count_pods(&self, node: NodeId) -> PlacesTaken {
+    /// The places that pods take.
+    fn count_pods(&self, pods: impl Iterator<Item = PodId>) -> PlacesTaken {
         let mut taken = FxHashSet::default();
-        for pod in self.cluster.pods(node) {
-            let number = self.cluster.pod_info(*pod).volumes;
+        for pod in pods {
+            let number = self.cluster.pod_info(pod).volumes;
             if number != 0 {
                 let volumes = self.cluster.storage.pod_volumes(number);
                 self.count(volumes, true, false, &mut taken)?;
@@ -193,9 +201,11 @@ impl NodeFilter for Filter<'_> {
         else {
             return Ok(());
         };
-        let taken = cluster
-            .storage
-            .places_taken(node.index(), || self.counting.count_pods(node));
+        let count_pods = || self.counting.count_pods(self.moved.pods(cluster, node));
+        let taken = match self.moved.concern(node) {
+            true => Cow::Owned(count_pods()),
+            false => cluster.storage.places_taken(node.index(), count_pods),
+        };
         let taken = taken.as_ref().as_ref().map_err(Clone::clone)?;
         let attached = || {
             let attached = cluster.storage.attached(node_name).map(|csi| Place {
@@ -227,6 +237,10 @@ impl NodeFilter for Filter<'_> {
             ));
         }
         Ok(())
+    }
+
+    fn count_pod(&mut self, pod: PodId, node: NodeId, by: i64) {
+        self.moved.count(pod, node, by);
     }
 }
 

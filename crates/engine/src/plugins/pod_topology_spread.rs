@@ -20,7 +20,7 @@ use crate::framework::{
     ClusterEvent, ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, MAX_NODE_SCORE,
     NodeFilter, NodeScore, Plugin, Reason, Refusal,
 };
-use crate::ids::{NodeId, Symbol, Symbols};
+use crate::ids::{NodeId, PodId, Symbol, Symbols};
 use crate::plugins::taint_toleration::TaintToleration;
 use crate::pod_match::{LabelMatch, SpreadConstraint, label_value};
 use crate::release::Release;
@@ -314,8 +314,15 @@ impl<'c> Census<'c> {
 struct Filter<'c> {
     census: Census<'c>,
     domains: Vec<FxHashMap<Symbol, i64>>,
+    /// The pods of the domain with the least.
     least: Vec<i64>,
     counts_itself: Vec<i64>,
+}
+
+/// The pods of the domain with the least.
+fn least(domains: &FxHashMap<Symbol, i64>) -> i64 {
+    let least = domains.values().copied().min();
+    least.unwrap_or(i64::from(i32::MAX))
 }
 
 impl ClusterFilterPlugin for PodTopologySpread {
@@ -333,23 +340,7 @@ impl ClusterFilterPlugin for PodTopologySpread {
             Release::V1_36 => census.domains(),
             Release::V1_20 => census.domains_of_1_20(),
         };
-        let least = census
-            .constraints
-            .iter()
-            .zip(&domains)
-            .map(|(constraint, domains)| {
-                let least = domains
-                    .values()
-                    .copied()
-                    .min()
-                    .unwrap_or(i64::from(i32::MAX));
-                if domains.len() < constraint.min_domains {
-                    0
-                } else {
-                    least
-                }
-            });
-        let least = least.collect();
+        let least = domains.iter().map(least).collect();
         let labels = &cluster.identity(pod.info.identity).labels;
         let itself = census
             .constraints
@@ -424,13 +415,48 @@ impl NodeFilter for Filter<'_> {
                 let code = Code::UnschedulableAndUnresolvable;
                 return refuse(code, Reason::SpreadLabelMissing);
             };
-            let count = self.domains[index].get(&value).copied().unwrap_or(0);
-            let skew = count + self.counts_itself[index] - self.least[index];
+            let domains = &self.domains[index];
+            let count = domains.get(&value).copied().unwrap_or(0);
+            let least = match domains.len() < constraint.min_domains {
+                true => 0,
+                false => self.least[index],
+            };
+            let skew = count + self.counts_itself[index] - least;
             if skew > constraint.max_skew {
                 return refuse(Code::Unschedulable, Reason::SpreadConstraintsMismatch);
             }
         }
         Ok(())
+    }
+
+    /// Unlike the census this also counts pods that are being deleted, and an empty selector
+    /// means every pod, as upstream has it (`filtering.go` updateWithPod): the dry run of a
+    /// preemption is an approximation there.
+    fn count_pod(&mut self, pod: PodId, node: NodeId, by: i64) {
+        let census = &self.census;
+        let cluster = census.cluster;
+        let own = cluster.identity(census.pod.info.identity);
+        let other = cluster.identity(cluster.pod_info(pod).identity);
+        if own.namespace != other.namespace || !census.has_all_labels(node) {
+            return;
+        }
+        for (index, constraint) in census.constraints.iter().enumerate() {
+            let Some(value) = cluster.label(node, constraint.topology_key) else {
+                continue;
+            };
+            if !constraint.selector.matches(&other.labels) || !census.includes(constraint, node) {
+                continue;
+            }
+            let domain = self.domains[index].entry(value).or_insert(0);
+            let before = *domain;
+            *domain += by;
+            let now = *domain;
+            if now <= self.least[index] {
+                self.least[index] = now;
+            } else if before == self.least[index] {
+                self.least[index] = least(&self.domains[index]);
+            }
+        }
     }
 }
 

@@ -10,12 +10,13 @@ use outrank_api::decode::ObjectKind;
 
 use crate::cluster::Cluster;
 use crate::framework::{
-    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, Reason, Refusal,
+    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, MovedPods, NodeFilter, Plugin, Reason,
+    Refusal,
 };
-use crate::ids::NodeId;
+use crate::ids::{NodeId, PodId};
 use crate::plugins::volume_binding::claim_not_found;
 use crate::release::Release;
-use crate::storage::{Disk, PodVolumes};
+use crate::storage::{ClaimKey, Disk, PodVolumes};
 
 /// See the module.
 pub struct VolumeRestrictions {
@@ -41,15 +42,30 @@ impl Plugin for VolumeRestrictions {
 struct Filter<'c> {
     cluster: &'c Cluster,
     volumes: &'c PodVolumes,
-    /// Whether another pod uses a claim that only one may use.
-    is_claim_taken: bool,
+    /// How many claims that only one pod may use are used by another.
+    taken_claims: i64,
+    moved: MovedPods,
 }
 
-fn is_claim_taken(volumes: &PodVolumes, cluster: &Cluster) -> bool {
-    volumes.claims().any(|key| {
-        let claim = cluster.storage.claim(key);
-        claim.is_some_and(|claim| claim.is_for_one_pod) && cluster.storage.is_used(key)
+/// Claims of the pod that only one pod may use.
+fn claims_for_one_pod<'c>(
+    volumes: &'c PodVolumes,
+    cluster: &'c Cluster,
+) -> impl Iterator<Item = ClaimKey> + 'c {
+    volumes.claims().filter(|key| {
+        let claim = cluster.storage.claim(*key);
+        claim.is_some_and(|claim| claim.is_for_one_pod)
     })
+}
+
+/// How many of the claims that only one pod may use are used by another.
+fn taken_claims(volumes: &PodVolumes, cluster: &Cluster) -> i64 {
+    let mut taken: Vec<ClaimKey> = claims_for_one_pod(volumes, cluster)
+        .filter(|key| cluster.storage.is_used(*key))
+        .collect();
+    taken.sort_unstable();
+    taken.dedup();
+    taken.len() as i64
 }
 
 impl ClusterFilterPlugin for VolumeRestrictions {
@@ -79,10 +95,14 @@ impl ClusterFilterPlugin for VolumeRestrictions {
         let filter = Filter {
             cluster,
             volumes,
-            is_claim_taken: self.release > Release::V1_20 && is_claim_taken(volumes, cluster),
+            taken_claims: match self.release {
+                Release::V1_20 => 0,
+                Release::V1_36 => taken_claims(volumes, cluster),
+            },
+            moved: MovedPods::default(),
         };
         let has_disks = volumes.disks().next().is_some();
-        (has_disks || filter.is_claim_taken).then(|| Box::new(filter) as Box<dyn NodeFilter>)
+        (has_disks || filter.taken_claims > 0).then(|| Box::new(filter) as Box<dyn NodeFilter>)
     }
 
     fn may_help(&self, pod: &IncomingPod<'_>, event: &ClusterEvent<'_>, cluster: &Cluster) -> bool {
@@ -109,15 +129,15 @@ fn conflicts(disk: &Disk, others: &PodVolumes) -> bool {
 impl NodeFilter for Filter<'_> {
     fn filter_node(&self, node: NodeId) -> Result<(), Refusal> {
         let has_conflict = |disk: &Disk| {
-            let mut pods = self.cluster.pods(node).iter();
+            let mut pods = self.moved.pods(self.cluster, node);
             pods.any(|pod| {
-                let number = self.cluster.pod_info(*pod).volumes;
+                let number = self.cluster.pod_info(pod).volumes;
                 number != 0 && conflicts(disk, self.cluster.storage.pod_volumes(number))
             })
         };
         let reason = if self.volumes.disks().any(has_conflict) {
             Reason::DiskConflict
-        } else if self.is_claim_taken {
+        } else if self.taken_claims > 0 {
             Reason::ReadWriteOncePodConflict
         } else {
             return Ok(());
@@ -127,6 +147,19 @@ impl NodeFilter for Filter<'_> {
             Code::Unschedulable,
             reason,
         ))
+    }
+
+    /// Claims are told apart by name alone, as upstream does it: a pod of another namespace
+    /// counts, too (`volume_restrictions.go` conflictingPVCRefCountForPod).
+    fn count_pod(&mut self, pod: PodId, node: NodeId, by: i64) {
+        self.moved.count(pod, node, by);
+        let (volumes, cluster) = (self.volumes, self.cluster);
+        let others = cluster.storage.pod_volumes(cluster.pod_info(pod).volumes);
+        let shared = others.claims().filter(|(_, name)| {
+            let mut own = claims_for_one_pod(volumes, cluster);
+            own.any(|(_, own)| own == *name)
+        });
+        self.taken_claims += by * shared.count() as i64;
     }
 }
 

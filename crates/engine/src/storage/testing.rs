@@ -53,7 +53,7 @@ pub(crate) fn decide(engine: &mut Engine, pod: &str) -> String {
     let decision = engine.decide_pod(pod, 0).expect("a pod that waits");
     match decision.outcome {
         Outcome::Scheduled { node, .. } => engine.cluster().name(node).to_owned(),
-        Outcome::Unschedulable(diagnosis) => diagnosis.message(engine.cluster()),
+        Outcome::Unschedulable(diagnosis) => diagnosis.filter_message(engine.cluster()),
         Outcome::Error(error) => error.to_string(),
     }
 }

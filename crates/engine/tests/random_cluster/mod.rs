@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
 use outrank_api::decode::{Object, ObjectKind, decode_value};
-use outrank_api::types::{Node, NodeAffinity, Pod};
+use outrank_api::types::{Node, NodeAffinity, Pod, PodCondition};
 use outrank_engine::ids::PodId;
 use outrank_engine::profile::{
     LegacyArgs, NodeLabelArgs, NodeResourcesFitArgs, ProfileConfig, ResourceSpec, ScoringStrategy,
@@ -818,6 +818,40 @@ impl World {
             Outcome::Scheduled { node, .. } => format!("{pod} on {}", cluster.name(*node)),
             Outcome::Unschedulable(diagnosis) => format!("{pod}: {}", diagnosis.message(cluster)),
             Outcome::Error(error) => format!("{pod}: {error}"),
+        }
+    }
+
+    /// Lets those go that a decision wants gone. Pods whose names are the same length as the
+    /// preemptor's take their time: they are only being deleted, until something deletes them.
+    pub(crate) fn evict(&mut self, decision: &Decision) {
+        let Some(preemption) = &decision.preemption else {
+            return;
+        };
+        let name_of = |pod| self.engine.pod_name(pod).expect("a known pod").1.to_owned();
+        let preemptor = name_of(decision.pod);
+        let victims: Vec<String> = preemption
+            .victims
+            .pods
+            .iter()
+            .map(|it| name_of(*it))
+            .collect();
+        for victim in victims {
+            if victim.len() != preemptor.len() {
+                self.pods.remove(&victim);
+                self.engine.handle(gone(&victim), self.now);
+                continue;
+            }
+            let mut pod = self.pods[&victim].clone();
+            let node = self.engine.cluster().name(preemption.node).to_owned();
+            pod = bound(pod, &node);
+            pod.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
+            pod.status.conditions.push(PodCondition {
+                type_: "DisruptionTarget".into(),
+                status: "True".into(),
+                reason: "PreemptionByScheduler".into(),
+                ..PodCondition::default()
+            });
+            self.set_pod(pod);
         }
     }
 

@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use crate::cluster::{Cluster, PodInfo};
 use crate::framework::{
     ClusterEvent, ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, MAX_NODE_SCORE,
-    NodeFilter, NodeScore, Plugin, Reason, Refusal,
+    MovedPods, NodeFilter, NodeScore, Plugin, Reason, Refusal,
 };
-use crate::ids::{NodeId, Symbol, Symbols};
+use crate::ids::{NodeId, PodId, Symbol, Symbols};
 use crate::pod_match::{LabelMatch, label_value};
 use crate::profile::ServiceAffinityArgs;
 
@@ -43,7 +43,12 @@ impl ServiceAffinity {
     }
 
     /// The values that a node must have, by label.
-    fn wanted(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> BTreeMap<Symbol, Symbol> {
+    fn wanted(
+        &self,
+        pod: &IncomingPod<'_>,
+        cluster: &Cluster,
+        moved: &MovedPods,
+    ) -> BTreeMap<Symbol, Symbol> {
         let own = pod
             .class
             .legacy
@@ -59,7 +64,7 @@ impl ServiceAffinity {
         if wanted.len() == self.affinity_labels.len() || cluster.first_service(identity).is_none() {
             return wanted;
         }
-        let Some(node) = first_node_with_like(pod, cluster) else {
+        let Some(node) = first_node_with_like(pod, cluster, moved) else {
             return wanted;
         };
         for label in &self.affinity_labels {
@@ -72,12 +77,16 @@ impl ServiceAffinity {
 }
 
 /// The node of the first pod of the same namespace that has all labels of the pod.
-fn first_node_with_like(pod: &IncomingPod<'_>, cluster: &Cluster) -> Option<NodeId> {
+fn first_node_with_like(
+    pod: &IncomingPod<'_>,
+    cluster: &Cluster,
+    moved: &MovedPods,
+) -> Option<NodeId> {
     let own = cluster.identity(pod.info.identity);
     let like = LabelMatch::of_labels(&own.labels);
     let is_like = |node: &NodeId| {
-        cluster.pods(*node).iter().any(|other| {
-            let other = cluster.identity(cluster.pod_info(*other).identity);
+        moved.pods(cluster, *node).any(|other| {
+            let other = cluster.identity(cluster.pod_info(other).identity);
             other.namespace == own.namespace && like.matches(&other.labels)
         })
     };
@@ -91,8 +100,11 @@ impl Plugin for ServiceAffinity {
 }
 
 struct Filter<'c> {
+    plugin: &'c ServiceAffinity,
+    pod: IncomingPod<'c>,
     cluster: &'c Cluster,
     wanted: BTreeMap<Symbol, Symbol>,
+    moved: MovedPods,
 }
 
 impl ClusterFilterPlugin for ServiceAffinity {
@@ -104,8 +116,14 @@ impl ClusterFilterPlugin for ServiceAffinity {
         if self.affinity_labels.is_empty() {
             return None;
         }
-        let wanted = self.wanted(pod, cluster);
-        Some(Box::new(Filter { cluster, wanted }))
+        let moved = MovedPods::default();
+        Some(Box::new(Filter {
+            plugin: self,
+            pod: *pod,
+            cluster,
+            wanted: self.wanted(pod, cluster, &moved),
+            moved,
+        }))
     }
 
     fn may_help(&self, _: &IncomingPod<'_>, event: &ClusterEvent<'_>, _: &Cluster) -> bool {
@@ -126,6 +144,11 @@ impl NodeFilter for Filter<'_> {
         let reason = Reason::Fixed("node(s) didn't match service affinity");
         let name = ServiceAffinity::NAME;
         Err(Refusal::new(name, Code::Unschedulable, reason))
+    }
+
+    fn count_pod(&mut self, pod: PodId, node: NodeId, by: i64) {
+        self.moved.count(pod, node, by);
+        self.wanted = self.plugin.wanted(&self.pod, self.cluster, &self.moved);
     }
 }
 

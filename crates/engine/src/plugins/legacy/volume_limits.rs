@@ -13,9 +13,10 @@ use rustc_hash::FxHashSet;
 
 use crate::cluster::Cluster;
 use crate::framework::{
-    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, Reason, Refusal,
+    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, MovedPods, NodeFilter, Plugin, Reason,
+    Refusal,
 };
-use crate::ids::{NodeId, Symbol};
+use crate::ids::{NodeId, PodId, Symbol};
 use crate::plugins::node_volume_limits::NodeVolumeLimits;
 use crate::storage::{Claim, ClaimKey, Cloud, CloudDisk, PodVolume, PodVolumes};
 
@@ -104,6 +105,7 @@ struct Filter<'c> {
     plugin: &'c VolumeLimits,
     cluster: &'c Cluster,
     wanted: FxHashSet<Attached>,
+    moved: MovedPods,
 }
 
 impl ClusterFilterPlugin for VolumeLimits {
@@ -118,6 +120,7 @@ impl ClusterFilterPlugin for VolumeLimits {
             plugin: self,
             cluster,
             wanted,
+            moved: MovedPods::default(),
         };
         (!filter.wanted.is_empty()).then(|| Box::new(filter) as Box<dyn NodeFilter>)
     }
@@ -242,10 +245,10 @@ fn is_nitro(instance_type: &str) -> bool {
 impl NodeFilter for Filter<'_> {
     fn filter_node(&self, node: NodeId) -> Result<(), Refusal> {
         let cluster = self.cluster;
-        let pods = cluster.pods(node).iter();
+        let pods = self.moved.pods(cluster, node);
         let there: FxHashSet<Attached> = pods
             .flat_map(|pod| {
-                let number = cluster.pod_info(*pod).volumes;
+                let number = cluster.pod_info(pod).volumes;
                 let volumes = cluster.storage.pod_volumes(number);
                 self.plugin.attached(volumes, cluster)
             })
@@ -266,6 +269,10 @@ impl NodeFilter for Filter<'_> {
             return Err(Refusal::new(plugin, Code::Unschedulable, reason));
         }
         Ok(())
+    }
+
+    fn count_pod(&mut self, pod: PodId, node: NodeId, by: i64) {
+        self.moved.count(pod, node, by);
     }
 }
 

@@ -1,0 +1,567 @@
+//! Preemption: which pods must go so that one that no node takes has a place.
+//!
+//! When every node has refused a pod, *PostFilter* plugins are asked. DefaultPreemption looks
+//! for nodes on which the pod would fit if pods of lower priority were not there:
+//!
+//! 1. Whether the pod may preempt at all: not if its `preemptionPolicy` is `Never`, nor while
+//!    pods that it preempted before are still going from the node it is nominated to.
+//! 2. Potential nodes are those whose refusal other pods' going could cure (code
+//!    Unschedulable).
+//! 3. A *dry run* on each takes away all pods of lower priority. If the pod fits then, they are
+//!    brought back one at a time, those first whose PodDisruptionBudget does not allow them to
+//!    go, and among these the more important first: of higher priority, then started earlier.
+//!    Who cannot be brought back is a *victim*.
+//! 4. The best of these *candidates* has the fewest violations of budgets; then the lowest
+//!    highest priority among its victims; then the smallest sum of priorities; then the fewest
+//!    victims; then those that started last.
+//! 5. The pod is *nominated* to the node: pods of the same or lower priority must leave it that
+//!    room. Nominations of pods of lower priority to the same node end.
+//!
+//! Nobody is killed here. [`Preemption`] says who is to be; whoever runs the engine deletes
+//! them, and tells the engine once they go.
+//!
+//! Sources: `framework/preemption/preemption.go`,
+//! `plugins/defaultpreemption/default_preemption.go`, Kubernetes 1.36.
+
+mod budgets;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::cluster::{Cluster, PodUsage};
+use crate::evaluation::{Evaluation, Filters, Nominations};
+use crate::framework::{Code, IncomingPod, Reason, Refusal};
+use crate::ids::{NodeId, PodId, Symbol};
+use crate::pod_row::{PodRow, PodTable, Standing};
+use crate::profile::{PostFilterPlugin, Profile};
+use crate::tie_order::TieOrder;
+
+pub(crate) use budgets::Budgets;
+
+/// Pods that are to be deleted so that another has a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preemption {
+    /// Where the pod is to go once they are gone.
+    pub node: NodeId,
+    /// Who is to be deleted, the most important first, and what that does to budgets. Some may
+    /// be on their way already.
+    pub victims: Victims,
+    /// Pods of lower priority that are no longer nominated to the node.
+    pub cleared_nominations: Vec<PodId>,
+}
+
+/// Pods that must go from a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Victims {
+    /// The pods, the most important first; at least one.
+    pub pods: Vec<PodId>,
+    /// How many of them a PodDisruptionBudget does not allow to go.
+    pub pdb_violations: usize,
+}
+
+/// A node on which the pod would have a place if others went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The node.
+    pub node: NodeId,
+    /// Who would have to go.
+    pub victims: Victims,
+}
+
+/// Everything about preempting for one pod that no node takes.
+#[derive(Clone, Debug, Default)]
+pub struct PreemptionReport {
+    /// What PostFilter plugins said, in order; empty if victims were found.
+    pub refusals: Vec<PostFilterRefusal>,
+    /// Whether the pod may preempt others; `None` if DefaultPreemption was not asked.
+    pub is_eligible: Option<bool>,
+    /// Nodes on which it helps, by row.
+    pub candidates: Vec<Candidate>,
+    /// Nodes that were tried and on which it does not help, by row, and why.
+    pub rejected: Vec<(NodeId, Refusal)>,
+    /// The best of the candidates, by row: all that are equally good.
+    pub possible_nodes: Vec<NodeId>,
+    /// What is done; `None` if nothing helps.
+    pub preemption: Option<Preemption>,
+}
+
+/// Why a PostFilter plugin could not help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PostFilterRefusal {
+    /// DynamicResources: the pod holds no devices that could be given back.
+    NothingToDeallocate,
+    /// DynamicResources: its PreFilter was not reached, so that it knows nothing of the pod.
+    StateNotFound,
+    /// The pod's `preemptionPolicy` is `Never`.
+    NeverPreempts,
+    /// Pods that were preempted for it are still going.
+    VictimsTerminating,
+    /// No node would take it even if pods of lower priority went.
+    NotHelpful {
+        /// How many nodes there are; those that are in none of `rejected` were not tried.
+        node_count: usize,
+        /// Why nodes that were tried are of no use, and how many.
+        rejected: Vec<(Refusal, usize)>,
+    },
+    /// A plugin failed.
+    Failed(String),
+}
+
+impl PostFilterRefusal {
+    /// Upstream's text.
+    pub fn text(&self, cluster: &Cluster) -> String {
+        let text = match self {
+            Self::NothingToDeallocate => return "no new claims to deallocate".into(),
+            Self::StateNotFound => return "not found".into(),
+            Self::NeverPreempts => "not eligible due to preemptionPolicy=Never.".into(),
+            Self::VictimsTerminating => {
+                "not eligible due to a terminating pod on the nominated node.".into()
+            }
+            Self::NotHelpful {
+                node_count,
+                rejected,
+            } => not_helpful(*node_count, rejected, cluster),
+            Self::Failed(error) => error.clone(),
+        };
+        format!("preemption: {text}")
+    }
+
+    /// What kind of no.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::StateNotFound | Self::Failed(_) => Code::Error,
+            _ => Code::Unschedulable,
+        }
+    }
+}
+
+fn not_helpful(node_count: usize, rejected: &[(Refusal, usize)], cluster: &Cluster) -> String {
+    let tried: usize = rejected.iter().map(|(_, nodes)| nodes).sum();
+    let mut reasons: Vec<(String, usize)> = Vec::new();
+    let mut add = |text: String, nodes: usize| match reasons.iter_mut().find(|it| it.0 == text) {
+        Some((_, count)) => *count += nodes,
+        None => reasons.push((text, nodes)),
+    };
+    for (refusal, nodes) in rejected {
+        for reason in &refusal.reasons {
+            add(reason.text(cluster), *nodes);
+        }
+    }
+    if node_count > tried {
+        add(
+            "Preemption is not helpful for scheduling".into(),
+            node_count - tried,
+        );
+    }
+    let lines = reasons.into_iter();
+    let mut lines: Vec<String> = lines
+        .map(|(text, nodes)| format!("{nodes} {text}"))
+        .collect();
+    lines.sort_unstable();
+    format!("0/{node_count} nodes are available: {}.", lines.join(", "))
+}
+
+/// The refusal of a node without any pod of lower priority.
+fn no_victims() -> Refusal {
+    Refusal::new(
+        "",
+        Code::UnschedulableAndUnresolvable,
+        Reason::Fixed("No preemption victims found for incoming pod"),
+    )
+}
+
+/// What preempting for one pod depends on.
+pub(crate) struct Preemptor<'p> {
+    pub(crate) pod: PodId,
+    pub(crate) row: &'p PodRow,
+    pub(crate) incoming: IncomingPod<'p>,
+    pub(crate) profile: &'p Profile,
+    pub(crate) pods: PodTable<'p>,
+    pub(crate) budgets: &'p Budgets,
+    /// Pods nominated to nodes that must be left room.
+    pub(crate) nominations: &'p [Nominations<'p>],
+    /// All pods that are nominated to a node, by its name.
+    pub(crate) nominated: &'p BTreeMap<Symbol, Vec<PodId>>,
+    pub(crate) ties: &'p TieOrder,
+}
+
+impl Preemptor<'_> {
+    /// Asks the PostFilter plugins about a pod that `evaluation` found no node for.
+    /// O(potential nodes × their pods of lower priority × plugins), and a copy of the cluster
+    /// if there are potential nodes.
+    pub(crate) fn post_filter(
+        &self,
+        evaluation: &Evaluation,
+        cluster: &Cluster,
+    ) -> PreemptionReport {
+        let mut report = PreemptionReport::default();
+        for plugin in &self.profile.post_filters {
+            let refusal = match plugin {
+                PostFilterPlugin::DynamicResources => Some(self.deallocate(evaluation)),
+                PostFilterPlugin::DefaultPreemption => {
+                    self.preempt(evaluation, cluster, &mut report)
+                }
+            };
+            let Some(refusal) = refusal else {
+                report.refusals.clear();
+                break;
+            };
+            let is_error = refusal.code() == Code::Error;
+            report.refusals.push(refusal);
+            if is_error {
+                // Nothing but the error is told.
+                report.refusals.drain(..report.refusals.len() - 1);
+                break;
+            }
+        }
+        report
+    }
+
+    /// DynamicResources has devices given back that the pod holds on the wrong nodes. It knows
+    /// nothing of the pod if an earlier plugin ended PreFilter.
+    fn deallocate(&self, evaluation: &Evaluation) -> PostFilterRefusal {
+        let refused = evaluation.pre_filter.as_ref();
+        let reached = refused.is_none_or(|refusal| {
+            refusal.code != Code::UnschedulableAndUnresolvable
+                || self.profile.reaches_dynamic_resources(refusal.plugin)
+        });
+        match reached {
+            true => PostFilterRefusal::NothingToDeallocate,
+            false => PostFilterRefusal::StateNotFound,
+        }
+    }
+
+    fn preempt(
+        &self,
+        evaluation: &Evaluation,
+        cluster: &Cluster,
+        report: &mut PreemptionReport,
+    ) -> Option<PostFilterRefusal> {
+        let nominated_code = self.nominated_code(evaluation, cluster);
+        let refusal = self.ineligible(nominated_code, cluster);
+        report.is_eligible = Some(refusal.is_none());
+        if refusal.is_some() {
+            return refusal;
+        }
+        self.find_candidates(evaluation, cluster, report);
+        match self.choose(report) {
+            Some(best) => {
+                report.preemption = Some(self.preemption(&best, cluster));
+                None
+            }
+            None => Some(refused(cluster.node_count(), &report.rejected, cluster)),
+        }
+    }
+
+    fn find_candidates(
+        &self,
+        evaluation: &Evaluation,
+        cluster: &Cluster,
+        report: &mut PreemptionReport,
+    ) {
+        let nodes = potential_nodes(evaluation, cluster);
+        if nodes.is_empty() {
+            return;
+        }
+        let filters = Filters::new(self.profile, &self.incoming, cluster);
+        let mut copy = cluster.clone();
+        let mut dry_run = DryRun::new(self, filters, &mut copy);
+        for node in nodes {
+            match dry_run.select_victims(node) {
+                Ok(victims) => report.candidates.push(Candidate { node, victims }),
+                Err(refusal) => report.rejected.push((node, refusal)),
+            }
+        }
+    }
+
+    /// What the node said to which the pod is nominated; `None` if it is not nominated.
+    fn nominated_code(&self, evaluation: &Evaluation, cluster: &Cluster) -> Option<Code> {
+        let node = cluster.node_named(self.row.nominated_node?);
+        let mut refused = evaluation.refused.iter();
+        let refusal = refused.find(|(refused, _)| Some(*refused) == node);
+        let code = refusal.map(|(_, refusal)| refusal.code);
+        Some(code.unwrap_or(Code::UnschedulableAndUnresolvable))
+    }
+
+    /// Why the pod may not preempt others; `nominated_code` is what the node said that it is
+    /// nominated to.
+    pub(crate) fn ineligible(
+        &self,
+        nominated_code: Option<Code>,
+        cluster: &Cluster,
+    ) -> Option<PostFilterRefusal> {
+        if !self.row.standing.preempts {
+            return Some(PostFilterRefusal::NeverPreempts);
+        }
+        if nominated_code == Some(Code::UnschedulableAndUnresolvable) {
+            return None;
+        }
+        let node = cluster.node_named(self.row.nominated_node?)?;
+        let mut pods = cluster.pods(node).iter();
+        let waits = pods.any(|pod| {
+            let row = self.pods.row(*pod);
+            row.is_some_and(|it| it.standing.is_preempted && self.may_preempt(&it.standing))
+        });
+        waits.then_some(PostFilterRefusal::VictimsTerminating)
+    }
+
+    /// Whether a pod may be a victim of this one.
+    fn may_preempt(&self, victim: &Standing) -> bool {
+        victim.priority < self.row.standing.priority
+    }
+
+    /// The best candidate; the rest of what is as good goes into the report.
+    fn choose(&self, report: &mut PreemptionReport) -> Option<Candidate> {
+        let costs = report.candidates.iter();
+        let costs: Vec<Cost> = costs
+            .map(|candidate| Cost::new(&candidate.victims, self.pods))
+            .collect();
+        let least = costs.iter().min()?;
+        let candidates = report.candidates.iter().zip(&costs);
+        let best = candidates.filter(|(_, cost)| *cost == least);
+        let best: Vec<&Candidate> = best.map(|(candidate, _)| candidate).collect();
+        report.possible_nodes = best.iter().map(|candidate| candidate.node).collect();
+        let first = best
+            .into_iter()
+            .min_by_key(|candidate| self.ties.rank(candidate.node));
+        first.cloned()
+    }
+
+    /// What is done if a candidate is chosen.
+    pub(crate) fn preemption(&self, candidate: &Candidate, cluster: &Cluster) -> Preemption {
+        let nominated = self.nominated.get(&cluster.name_symbol(candidate.node));
+        let lower = nominated.into_iter().flatten().copied().filter(|other| {
+            let row = self.pods.row(*other);
+            row.is_some_and(|row| row.standing.priority < self.row.standing.priority)
+        });
+        Preemption {
+            node: candidate.node,
+            victims: candidate.victims.clone(),
+            cleared_nominations: lower.filter(|other| *other != self.pod).collect(),
+        }
+    }
+}
+
+/// Nodes whose refusal other pods' going could cure, by row.
+fn potential_nodes(evaluation: &Evaluation, cluster: &Cluster) -> Vec<NodeId> {
+    if let Some(refusal) = &evaluation.pre_filter {
+        return match refusal.code {
+            Code::Unschedulable => cluster.nodes().collect(),
+            _ => Vec::new(),
+        };
+    }
+    let refused = evaluation.refused.iter();
+    let curable = refused.filter(|(_, refusal)| refusal.code == Code::Unschedulable);
+    curable.map(|(node, _)| *node).collect()
+}
+
+/// What is told if there is no candidate.
+fn refused(
+    node_count: usize,
+    rejected: &[(NodeId, Refusal)],
+    cluster: &Cluster,
+) -> PostFilterRefusal {
+    let mut counted: Vec<(Refusal, usize)> = Vec::new();
+    let mut errors = Vec::new();
+    for (_, refusal) in rejected {
+        if refusal.code == Code::Error {
+            let texts = refusal.reasons.iter().map(|reason| reason.text(cluster));
+            errors.extend(texts);
+        }
+        match counted.iter_mut().find(|(known, _)| known == refusal) {
+            Some((_, nodes)) => *nodes += 1,
+            None => counted.push((refusal.clone(), 1)),
+        }
+    }
+    if errors.is_empty() {
+        return PostFilterRefusal::NotHelpful {
+            node_count,
+            rejected: counted,
+        };
+    }
+    // As upstream joins them: several in brackets, each once.
+    errors.sort_unstable();
+    errors.dedup();
+    PostFilterRefusal::Failed(match errors.as_slice() {
+        [error] => error.clone(),
+        errors => format!("[{}]", errors.join(", ")),
+    })
+}
+
+/// What a candidate costs: the less the better, field by field in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cost {
+    pdb_violations: usize,
+    highest_priority: i32,
+    /// Each priority counts from the lowest possible one on, so that every pod counts.
+    priority_sum: i64,
+    victims: usize,
+    /// When the first of the victims with the highest priority started: the later the better.
+    started_nanos: Reverse<i64>,
+}
+
+impl Cost {
+    pub(crate) fn new(victims: &Victims, pods: PodTable<'_>) -> Self {
+        let rows = || victims.pods.iter().filter_map(|pod| pods.row(*pod));
+        let standings = || rows().map(|row| row.standing);
+        let highest = standings().map(|it| it.priority).max().unwrap_or(i32::MIN);
+        let started = standings().filter(|it| it.priority == highest);
+        let started = started.map(|it| it.started_nanos).min();
+        Self {
+            pdb_violations: victims.pdb_violations,
+            highest_priority: highest,
+            priority_sum: standings()
+                .map(|it| i64::from(it.priority) - i64::from(i32::MIN))
+                .sum(),
+            victims: victims.pods.len(),
+            started_nanos: Reverse(started.unwrap_or(i64::MAX)),
+        }
+    }
+}
+
+/// Tries what would be if pods went.
+pub(crate) struct DryRun<'d, 'p, 'f> {
+    preemptor: &'d Preemptor<'p>,
+    filters: Filters<'f>,
+    cluster: &'d mut Cluster,
+}
+
+impl<'d, 'p, 'f> DryRun<'d, 'p, 'f> {
+    /// Dry runs on nodes of `cluster`, which afterwards is as it was before.
+    pub(crate) fn new(
+        preemptor: &'d Preemptor<'p>,
+        filters: Filters<'f>,
+        cluster: &'d mut Cluster,
+    ) -> Self {
+        Self {
+            preemptor,
+            filters,
+            cluster,
+        }
+    }
+
+    /// Who must go from a node so that the pod fits, or why that does not help.
+    pub(crate) fn select_victims(&mut self, node: NodeId) -> Result<Victims, Refusal> {
+        let mut potential = self.potential_victims(node);
+        if potential.is_empty() {
+            return Err(no_victims());
+        }
+        let before = self.cluster.remember(node);
+        for &(pod, usage) in &potential {
+            self.take_away(node, pod, usage);
+        }
+        let result = match self.refusal(node) {
+            Some(refusal) => Err((refusal, potential)),
+            None => {
+                self.sort_by_importance(&mut potential);
+                Ok(self.reprieve(node, potential))
+            }
+        };
+        let (result, away) = match result {
+            Ok((victims, away)) => (Ok(victims), away),
+            Err((refusal, away)) => (Err(refusal), away),
+        };
+        for (pod, usage) in away {
+            self.bring_back(node, pod, usage);
+        }
+        self.cluster.undo(node, before);
+        match result {
+            Ok(victims) if victims.pods.is_empty() => Err(self.no_victim_needed(node)),
+            result => result,
+        }
+    }
+
+    fn potential_victims(&self, node: NodeId) -> Vec<(PodId, &'p PodUsage)> {
+        let pods = self.cluster.pods(node).iter();
+        let lower = pods.filter_map(|pod| {
+            let row = self.preemptor.pods.row(*pod)?;
+            let usage = self.preemptor.pods.usage(*pod)?;
+            let may_preempt = self.preemptor.may_preempt(&row.standing);
+            may_preempt.then_some((*pod, usage))
+        });
+        lower.collect()
+    }
+
+    /// Of higher priority first, then started earlier. The sort is stable.
+    fn sort_by_importance(&self, pods: &mut [(PodId, &PodUsage)]) {
+        pods.sort_by_key(|(pod, _)| {
+            let standing = self.preemptor.pods.row(*pod).map(|row| row.standing);
+            standing.map(|it| (Reverse(it.priority), it.started_nanos))
+        });
+    }
+
+    /// Brings back, of pods in order of importance that were taken away, those that can stay.
+    /// Returns who cannot, and all who are still away.
+    #[allow(clippy::type_complexity)]
+    fn reprieve(
+        &mut self,
+        node: NodeId,
+        potential: Vec<(PodId, &'p PodUsage)>,
+    ) -> (Victims, Vec<(PodId, &'p PodUsage)>) {
+        let mut count = self.preemptor.budgets.count();
+        let violates = |pod: &(PodId, &PodUsage)| {
+            let identity = self.cluster.identity(self.cluster.pod_info(pod.0).identity);
+            let row = self.preemptor.pods.row(pod.0);
+            row.is_some_and(|row| count.take(identity, row.name))
+        };
+        let (violating, others): (Vec<_>, Vec<_>) = potential.into_iter().partition(violates);
+        let is_mixed = !violating.is_empty() && !others.is_empty();
+        let mut away = Vec::new();
+        for (pod, usage) in violating {
+            away.extend(self.reprieve_one(node, pod, usage));
+        }
+        let pdb_violations = away.len();
+        for (pod, usage) in others {
+            away.extend(self.reprieve_one(node, pod, usage));
+        }
+        if is_mixed {
+            self.sort_by_importance(&mut away);
+        }
+        let victims = Victims {
+            pods: away.iter().map(|(pod, _)| *pod).collect(),
+            pdb_violations,
+        };
+        (victims, away)
+    }
+
+    /// Brings a pod back if it can stay; else returns it.
+    fn reprieve_one(
+        &mut self,
+        node: NodeId,
+        pod: PodId,
+        usage: &'p PodUsage,
+    ) -> Option<(PodId, &'p PodUsage)> {
+        self.bring_back(node, pod, usage);
+        self.refusal(node)?;
+        self.take_away(node, pod, usage);
+        Some((pod, usage))
+    }
+
+    fn take_away(&mut self, node: NodeId, pod: PodId, usage: &PodUsage) {
+        self.cluster.take_away(node, pod, usage);
+        self.filters.count_pod(pod, node, -1);
+    }
+
+    fn bring_back(&mut self, node: NodeId, pod: PodId, usage: &PodUsage) {
+        self.cluster.bring_back(node, pod, usage);
+        self.filters.count_pod(pod, node, 1);
+    }
+
+    /// Why the node would not take the pod now; it must do so with and without the pods that
+    /// are nominated to it.
+    fn refusal(&mut self, node: NodeId) -> Option<Refusal> {
+        let mut nominations = self.preemptor.nominations.iter();
+        let nominated = nominations.find(|at| at.node == node);
+        let with_nominated = nominated.and_then(|at| {
+            let (filters, cluster) = (&mut self.filters, &mut *self.cluster);
+            filters.first_refusal_with(cluster, node, &at.pods)
+        });
+        with_nominated.or_else(|| self.filters.first_refusal(self.cluster, node))
+    }
+
+    fn no_victim_needed(&self, node: NodeId) -> Refusal {
+        let name = self.cluster.name(node);
+        let text = format!("expected at least one victim pod on node {name:?}");
+        Refusal::new("", Code::Error, Reason::Text(text.into()))
+    }
+}

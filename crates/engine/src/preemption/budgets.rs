@@ -1,0 +1,87 @@
+//! PodDisruptionBudgets, as preemption reads them.
+
+use std::collections::BTreeMap;
+
+use outrank_api::types::PodDisruptionBudget;
+
+use crate::ids::{Symbol, Symbols};
+use crate::pod_match::{LabelMatch, PodIdentity};
+
+/// All budgets, by namespace and name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Budgets {
+    by_namespace: BTreeMap<Symbol, BTreeMap<Symbol, Budget>>,
+}
+
+/// A PodDisruptionBudget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Budget {
+    selector: LabelMatch,
+    disruptions_allowed: i64,
+    /// Names of pods whose disruption is already counted, sorted.
+    disrupted_pods: Box<[Symbol]>,
+}
+
+impl Budgets {
+    /// Takes in a budget that is new or has changed.
+    pub(crate) fn set(&mut self, object: &PodDisruptionBudget, symbols: &mut Symbols) {
+        let disrupted = object.status.disrupted_pods.keys();
+        let mut disrupted: Vec<Symbol> = disrupted.map(|name| symbols.intern(name)).collect();
+        disrupted.sort_unstable();
+        let budget = Budget {
+            selector: LabelMatch::compile(object.spec.selector.as_ref(), symbols),
+            disruptions_allowed: object.status.disruptions_allowed.into(),
+            disrupted_pods: disrupted.into(),
+        };
+        let namespace = symbols.intern(&object.metadata.namespace);
+        let name = symbols.intern(&object.metadata.name);
+        let of_namespace = self.by_namespace.entry(namespace).or_default();
+        of_namespace.insert(name, budget);
+    }
+
+    /// Forgets a budget.
+    pub(crate) fn remove(&mut self, namespace: Symbol, name: Symbol) {
+        if let Some(of_namespace) = self.by_namespace.get_mut(&namespace) {
+            of_namespace.remove(&name);
+        }
+    }
+
+    /// Starts to count who would go.
+    pub(crate) fn count(&self) -> BudgetCount<'_> {
+        BudgetCount {
+            budgets: self,
+            taken: BTreeMap::new(),
+        }
+    }
+}
+
+/// What is left of budgets while some pods go, one after the other.
+pub(crate) struct BudgetCount<'b> {
+    budgets: &'b Budgets,
+    taken: BTreeMap<(Symbol, Symbol), i64>,
+}
+
+impl BudgetCount<'_> {
+    /// Counts a pod that goes; returns whether some budget does not allow that. A pod without
+    /// labels has no budget, and a budget whose selector is empty no pods
+    /// (`default_preemption.go` filterPodsWithPDBViolation, Kubernetes 1.36).
+    pub(crate) fn take(&mut self, pod: &PodIdentity, name: Symbol) -> bool {
+        let Some(budgets) = self.budgets.by_namespace.get(&pod.namespace) else {
+            return false;
+        };
+        if pod.labels.is_empty() {
+            return false;
+        }
+        let mut is_violated = false;
+        for (budget_name, budget) in budgets {
+            let selects = !budget.selector.is_empty() && budget.selector.matches(&pod.labels);
+            if !selects || budget.disrupted_pods.binary_search(&name).is_ok() {
+                continue;
+            }
+            let taken = self.taken.entry((pod.namespace, *budget_name)).or_insert(0);
+            *taken += 1;
+            is_violated |= *taken > budget.disruptions_allowed;
+        }
+        is_violated
+    }
+}

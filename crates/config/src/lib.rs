@@ -184,6 +184,9 @@ fn read_into(
     read_profiles(&mut fields, settings, &mut config, errors);
     fields.finish(errors);
     leave_to_extenders(&mut config);
+    for profile in &mut config.engine.profiles {
+        profile.has_extenders = !config.extenders.is_empty();
+    }
     config.extenders.sort_by_key(|extender| extender.ignorable);
     config
 }

@@ -480,10 +480,45 @@ fn a_stage_can_weigh_a_plugin_otherwise() {
 
 #[test]
 fn a_stage_can_disable_a_plugin() {
-    let profile = with_plugins(json!({"filter": {"disabled": [{"name": "NodePorts"}]}}));
+    let off = json!({"disabled": [{"name": "NodePorts"}]});
+    let profile = with_plugins(json!({"preFilter": off, "filter": off}));
     let mut expected = ProfileConfig::default();
     expected.filter.retain(|name| name != "NodePorts");
     assert_eq!(profile, expected);
+}
+
+#[test]
+fn a_stage_is_apart_from_the_one_that_prepares_it() {
+    let default = ProfileConfig::default();
+    let off = json!({"disabled": [{"name": "NodePorts"}, {"name": "VolumeBinding"}]});
+    let profile = with_plugins(json!({"filter": off}));
+    let has = |names: &Option<Vec<String>>, name: &str| {
+        let names = names.as_ref().expect("stages of their own");
+        names.iter().any(|other| other == name)
+    };
+    assert!(!profile.filter.contains(&"NodePorts".to_owned()));
+    assert!(has(&profile.pre_filter, "NodePorts"));
+    assert!(has(&profile.reserve, "VolumeBinding"));
+    // What has no PreFilter stage is not there.
+    assert!(!has(&profile.pre_filter, "NodeName"));
+
+    let profile = with_plugins(json!({"preFilter": off}));
+    assert_eq!(profile.filter, default.filter);
+    assert!(!has(&profile.pre_filter, "NodePorts"));
+
+    let off = json!({"disabled": [{"name": "NodeAffinity"}]});
+    let profile = with_plugins(json!({"preScore": off}));
+    assert_eq!(profile.score, default.score);
+    assert!(!has(&profile.pre_score, "NodeAffinity"));
+    assert!(!has(&profile.pre_score, "ImageLocality"));
+
+    // DynamicResources scores by what PreFilter leaves.
+    let off = json!({"disabled": [{"name": "DynamicResources"}]});
+    let profile = with_plugins(json!({"preFilter": off, "filter": off, "reserve": off}));
+    assert!(!has(&profile.pre_filter, "DynamicResources"));
+    let multi_point = json!({"disabled": [{"name": "DynamicResources"}]});
+    let profile = with_plugins(json!({"multiPoint": multi_point}));
+    assert_eq!(profile.pre_filter, None);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 
 use outrank_api::decode::ObjectKind;
 
+use crate::alone::failure;
 use crate::cluster::Cluster;
 use crate::framework::{
     ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, Reason, Refusal,
@@ -85,6 +86,19 @@ impl ClusterFilterPlugin for VolumeRestrictions {
         (has_disks || filter.is_claim_taken).then(|| Box::new(filter) as Box<dyn NodeFilter>)
     }
 
+    /// Disks come first, and need no PreFilter.
+    fn prepare_filter_alone<'c>(
+        &'c self,
+        pod: &IncomingPod<'c>,
+        cluster: &'c Cluster,
+    ) -> Option<Box<dyn NodeFilter + 'c>> {
+        Some(Box::new(DisksOnly(Filter {
+            cluster,
+            volumes: cluster.storage.pod_volumes(pod.info.volumes),
+            is_claim_taken: false,
+        })))
+    }
+
     fn may_help(&self, pod: &IncomingPod<'_>, event: &ClusterEvent<'_>, cluster: &Cluster) -> bool {
         let storage = &cluster.storage;
         let own = storage.pod_volumes(pod.info.volumes);
@@ -127,6 +141,17 @@ impl NodeFilter for Filter<'_> {
             Code::Unschedulable,
             reason,
         ))
+    }
+}
+
+/// The filter where PreFilter has not looked at claims.
+struct DisksOnly<'c>(Filter<'c>);
+
+impl NodeFilter for DisksOnly<'_> {
+    fn filter_node(&self, node: NodeId) -> Result<(), Refusal> {
+        self.0.filter_node(node)?;
+        let text = "cannot read \"PreFilterVolumeRestrictions\" from cycleState";
+        Err(failure(VolumeRestrictions::NAME, text))
     }
 }
 

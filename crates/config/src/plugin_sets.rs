@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::fields::Fields;
 use crate::known_plugins::{Catalog, EXTENSION_POINTS, MULTI_POINT, PLUGINS, REMOVED_PLUGINS};
+use crate::plugin_args::invalid_in_v1;
 use crate::{ApiVersion, ConfigError, ConfigWarning};
 
 /// The plugins of a profile at one extension point.
@@ -273,11 +274,7 @@ impl SetReader<'_> {
             return self.errors.push(ConfigError { path, message });
         }
         if self.version == ApiVersion::V1 {
-            let version = ApiVersion::V1.name();
-            let message = format!(
-                "{name:?}: was invalid in version {version:?} (KubeSchedulerConfiguration is \
-                 version {version:?})"
-            );
+            let message = invalid_in_v1(name);
             return self.errors.push(ConfigError { path, message });
         }
         let message = format!("{name} is part of NodeVolumeLimits now, left out");

@@ -38,6 +38,7 @@ pub(crate) fn check(scenario: &Value, expected: &Value) -> Result<(), String> {
         (Err(error), Value::Null) => return Err(format!("  refused: {}", error.text_of_1_20)),
         (Err(error), _) => return check_error(&error, expected),
     };
+    check_converted(&policy)?;
     let [profile] = policy.engine.profiles.as_slice() else {
         return Err("  expected one profile".into());
     };
@@ -64,6 +65,16 @@ pub(crate) fn check(scenario: &Value, expected: &Value) -> Result<(), String> {
         })?;
     }
     Ok(())
+}
+
+/// Whatever is a policy has an equal of today that is accepted.
+fn check_converted(policy: &Policy) -> Result<(), String> {
+    let converted = policy::convert(policy).configuration;
+    let Err(errors) = outrank_config::read(&converted) else {
+        return Ok(());
+    };
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    Err(format!("  converted: {}", errors.join("; ")))
 }
 
 fn differ(what: &str, expected: &Value, actual: &Value) -> Result<(), String> {

@@ -98,6 +98,11 @@ pub enum Segment {
 pub struct FieldPath(Vec<Segment>);
 
 impl FieldPath {
+    /// A path of these steps, from the object inwards.
+    pub(crate) fn of(segments: Vec<Segment>) -> Self {
+        Self(segments)
+    }
+
     /// The steps, from the object inwards.
     pub fn segments(&self) -> &[Segment] {
         &self.0

@@ -34,6 +34,8 @@ use std::io::Read;
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 
+use crate::diagnostic::FieldPath;
+
 pub use positions::{Place, Request, positions};
 
 /// Largest text in bytes, 4 GiB.
@@ -78,8 +80,18 @@ pub struct Location {
 pub struct DuplicateKey {
     /// The key.
     pub key: String,
+    /// Where it is, from the document inwards.
+    pub path: FieldPath,
     /// The line of its second appearance, from 1.
     pub line: usize,
+}
+
+/// What is said where a key must not be there twice, in the words of upstream's strict
+/// decoding.
+impl fmt::Display for DuplicateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: key {:?} already set in map", self.path, self.key)
+    }
 }
 
 /// Why a text cannot be read.
@@ -129,18 +141,27 @@ pub fn read(text: &str, receiver: &mut dyn Receiver) -> Result<(), SyntaxError> 
 ///
 /// # Errors
 ///
-/// As [`text`] and [`read`].
+/// As [`text`] and [`read`], and the first key that a map has twice.
 pub fn values(bytes: &[u8]) -> Result<Vec<Value>, SyntaxError> {
-    struct Values(Vec<Value>);
+    #[derive(Default)]
+    struct Values(Vec<Value>, Option<DuplicateKey>);
     impl Receiver for Values {
         fn document(&mut self, document: Document) {
             self.0.push(document.value);
         }
-        fn duplicate_key(&mut self, _: DuplicateKey) {}
+        fn duplicate_key(&mut self, duplicate: DuplicateKey) {
+            self.1.get_or_insert(duplicate);
+        }
     }
-    let mut values = Values(Vec::new());
+    let mut values = Values::default();
     read(&text(bytes)?, &mut values)?;
-    Ok(values.0)
+    match values.1 {
+        None => Ok(values.0),
+        Some(duplicate) => Err(SyntaxError {
+            line: duplicate.line,
+            message: duplicate.to_string(),
+        }),
+    }
 }
 
 fn is_json(text: &str) -> bool {

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use outrank_api::decode::{self, KeepRaw, LoadOptions, Loaded, Object, ObjectKind};
+use outrank_api::document;
 use serde_json::json;
 
 fn load(name: &str, text: &str) -> Loaded {
@@ -552,6 +553,33 @@ fn duplicate_keys_are_warned_of() {
         "f:1: warning: key \"name\" appears twice; the last one counts\n"
     );
     assert_eq!(names(&loaded), ["b"]);
+}
+
+#[test]
+fn a_duplicate_key_is_told_with_its_place() {
+    let refused = |text: &str| {
+        let error = document::values(text.as_bytes()).expect_err("a key is there twice");
+        error.to_string()
+    };
+    let place = "a.b[1].c";
+    let expected = format!("line 5: {place}: key \"c\" already set in map");
+    let yaml = "a:\n  b:\n  - {}\n  - c: 1\n    c: {c: 2}\n";
+    assert_eq!(refused(yaml), expected);
+    let json = "{\"a\":\n{\"b\": [{},\n{\"c\": 1,\n\n\"c\": {\"c\":\n2}}]}}";
+    assert_eq!(refused(json), expected);
+    // The first of several; in a list of objects, too.
+    let json = "{\"items\": [\n{\"kind\": 1,\n\"kind\": 1}],\n\"items\": []}";
+    assert_eq!(
+        refused(json),
+        "line 3: items[0].kind: key \"kind\" already set in map"
+    );
+    assert_eq!(
+        refused("a: 1\n\"a\": 2\n"),
+        "line 2: a: key \"a\" already set in map"
+    );
+    // What a merge brings may be said otherwise.
+    let merged = "x: &x {a: 1}\ny:\n  <<: *x\n  a: 2\n";
+    assert!(document::values(merged.as_bytes()).is_ok());
 }
 
 #[test]

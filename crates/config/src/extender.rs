@@ -12,9 +12,9 @@ use outrank_api::names::label_key_errors;
 use outrank_api::pod_resources::is_extended_resource_name;
 use serde_json::Value;
 
-use crate::ConfigError;
 use crate::duration::{SignedDuration, duration};
 use crate::fields::Fields;
+use crate::{ConfigError, ConfigWarning, Configuration, NamedFile};
 
 /// How long an extender may take if its configuration does not say.
 pub(crate) const HTTP_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
@@ -89,6 +89,18 @@ pub struct ExtenderTlsConfig {
     pub ca_data: Vec<u8>,
 }
 
+impl ExtenderTlsConfig {
+    /// Whether there is a certificate of the client. It is used if there is a key, too.
+    pub fn has_certificate(&self) -> bool {
+        !self.cert_file.is_empty() || !self.cert_data.is_empty()
+    }
+
+    /// Whether there is a key of the client. It is used if there is a certificate, too.
+    pub fn has_key(&self) -> bool {
+        !self.key_file.is_empty() || !self.key_data.is_empty()
+    }
+}
+
 /// Everything but the key.
 impl fmt::Debug for ExtenderTlsConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -103,22 +115,29 @@ impl fmt::Debug for ExtenderTlsConfig {
 }
 
 /// Reads `extenders`.
-pub(crate) fn read(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) -> Vec<ExtenderConfig> {
+pub(crate) fn read(
+    fields: &mut Fields<'_>,
+    config: &mut Configuration,
+    errors: &mut Vec<ConfigError>,
+) {
     let Some((path, list)) = fields.list("extenders", errors) else {
-        return Vec::new();
+        return;
     };
-    let mut extenders = Vec::new();
     for (index, value) in list.iter().enumerate() {
         let path = format!("{path}[{index}]");
         if let Some(fields) = Fields::of(value, &path, errors) {
-            extenders.push(read_one(fields, errors));
+            let extender = read_one(fields, config, errors);
+            config.extenders.push(extender);
         }
     }
-    check_together(&extenders, &path, errors);
-    extenders
+    check_together(&config.extenders, &path, errors);
 }
 
-fn read_one(mut fields: Fields<'_>, errors: &mut Vec<ConfigError>) -> ExtenderConfig {
+fn read_one(
+    mut fields: Fields<'_>,
+    config: &mut Configuration,
+    errors: &mut Vec<ConfigError>,
+) -> ExtenderConfig {
     let mut text = |name| {
         let text = fields.text(name, errors);
         text.map(|(_, text)| text.to_owned()).unwrap_or_default()
@@ -143,9 +162,9 @@ fn read_one(mut fields: Fields<'_>, errors: &mut Vec<ConfigError>) -> ExtenderCo
     let node_cache_capable = switch("nodeCacheCapable");
     let ignorable = switch("ignorable");
     let enable_https = switch("enableHTTPS");
-    let tls = read_tls(&mut fields, enable_https, errors);
+    let tls = read_tls(&mut fields, enable_https, config, errors);
     let managed_resources = read_managed_resources(&mut fields, errors);
-    check_url(&url_prefix, fields.path("urlPrefix"), errors);
+    check_url(&url_prefix, fields.path("urlPrefix"), &mut config.warnings);
     if !prioritize_verb.is_empty() && weight <= 0 {
         errors.push(ConfigError {
             path: fields.path("weight"),
@@ -168,21 +187,25 @@ fn read_one(mut fields: Fields<'_>, errors: &mut Vec<ConfigError>) -> ExtenderCo
     }
 }
 
-/// Upstream finds out when it first calls; nothing can come of it then.
-fn check_url(url_prefix: &str, path: String, errors: &mut Vec<ConfigError>) {
-    let rest = ["http://", "https://"]
+/// Upstream does not look; nothing can come of its calls.
+fn check_url(url_prefix: &str, path: String, warnings: &mut Vec<ConfigWarning>) {
+    let (scheme, rest) = url_prefix.split_once("://").unwrap_or_default();
+    let is_known = ["http", "https"]
         .iter()
-        .find_map(|scheme| url_prefix.strip_prefix(scheme));
-    if !rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/')) {
-        let message =
-            format!("{url_prefix:?} is not a URL such as \"http://127.0.0.1:8888/scheduler\"");
-        errors.push(ConfigError { path, message });
+        .any(|known| scheme.eq_ignore_ascii_case(known));
+    if !is_known || rest.is_empty() || rest.starts_with('/') {
+        let message = format!(
+            "{url_prefix:?} is not a URL such as \"http://127.0.0.1:8888/scheduler\": every call \
+             will fail"
+        );
+        warnings.push(ConfigWarning { path, message });
     }
 }
 
 fn read_tls(
     fields: &mut Fields<'_>,
     enable_https: bool,
+    config: &mut Configuration,
     errors: &mut Vec<ConfigError>,
 ) -> Option<ExtenderTlsConfig> {
     let Some(mut fields) = fields.object("tlsConfig", errors) else {
@@ -216,12 +239,27 @@ fn read_tls(
                 .into(),
         });
     }
-    let has_cert = !tls.cert_file.is_empty() || !tls.cert_data.is_empty();
-    let has_key = !tls.key_file.is_empty() || !tls.key_data.is_empty();
-    if has_cert != has_key {
-        let message = "a client's certificate and its key must be given together".to_owned();
-        let path = fields.path(if has_cert { "keyFile" } else { "certFile" });
-        errors.push(ConfigError { path, message });
+    if tls.has_certificate() != tls.has_key() {
+        let (missing, there) = match tls.has_key() {
+            true => ("certFile", "the client's key has no certificate"),
+            false => ("keyFile", "the client's certificate has no key"),
+        };
+        config.warnings.push(ConfigWarning {
+            path: fields.path(missing),
+            message: format!("{there}, and is not used"),
+        });
+    }
+    for (name, file, data) in [
+        ("caFile", &tls.ca_file, &tls.ca_data),
+        ("certFile", &tls.cert_file, &tls.cert_data),
+        ("keyFile", &tls.key_file, &tls.key_data),
+    ] {
+        if !file.is_empty() && data.is_empty() {
+            config.files.push(NamedFile {
+                path: fields.path(name),
+                file: file.clone(),
+            });
+        }
     }
     tls.insecure |= enable_https && !has_roots;
     fields.finish(errors);

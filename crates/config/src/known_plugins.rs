@@ -4,6 +4,7 @@
 //! `framework/plugins` implement, Kubernetes 1.36.
 
 use outrank_engine::extensions::OwnPlugin;
+use outrank_engine::framework::FilterStage;
 
 /// The points of a decision at which plugins have a say, in the order of the decision.
 pub(crate) const EXTENSION_POINTS: &[&str] = &[
@@ -118,7 +119,10 @@ impl Catalog<'_> {
         }
         let plugin = self.own.iter().find(|plugin| plugin.name() == name)?;
         let stages = plugin.stages();
-        let filter = stages.filter.iter().flat_map(|_| FILTERS);
+        let filter = stages.filter.iter().flat_map(|stage| match stage {
+            FilterStage::Node(_) => FILTERS,
+            FilterStage::Cluster(_) => &["preFilter", "filter", "reserve"],
+        });
         let score = stages
             .score
             .iter()

@@ -58,8 +58,19 @@ pub struct Configuration {
     pub extenders: Vec<ExtenderConfig>,
     /// What the profiles mean, in their order.
     pub profiles: Vec<ProfileMeaning>,
+    /// Files that extenders name and that are needed to call them.
+    pub files: Vec<NamedFile>,
     /// What is accepted, and may not be what was meant.
     pub warnings: Vec<ConfigWarning>,
+}
+
+/// A file that a configuration names. Nobody has looked whether it is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFile {
+    /// Path of the field.
+    pub path: String,
+    /// The file.
+    pub file: String,
 }
 
 /// What a profile means: all that upstream's defaults add is there.
@@ -165,6 +176,7 @@ fn read_into(
         engine: EngineConfig::default(),
         extenders: Vec::new(),
         profiles: Vec::new(),
+        files: Vec::new(),
         warnings: Vec::new(),
     };
     let Some(mut fields) = Fields::of(document, "", errors) else {
@@ -174,7 +186,7 @@ fn read_into(
     fields.constant("kind", "KubeSchedulerConfiguration", errors);
     config.engine.backoff = read_backoff(&mut fields, errors);
     process::check(&mut fields, errors);
-    config.extenders = extender::read(&mut fields, errors);
+    extender::read(&mut fields, &mut config, errors);
     let percentage = read_percentage(&mut fields, errors);
     let settings = ProfileSettings {
         catalog,
@@ -184,6 +196,9 @@ fn read_into(
     read_profiles(&mut fields, settings, &mut config, errors);
     fields.finish(errors);
     leave_to_extenders(&mut config);
+    for profile in &mut config.engine.profiles {
+        profile.has_extenders = !config.extenders.is_empty();
+    }
     config.extenders.sort_by_key(|extender| extender.ignorable);
     config
 }
@@ -355,7 +370,14 @@ impl ProfileReader<'_> {
         }
         plugin_sets::apply(&sets.expand(catalog), catalog, &mut profile);
         if let Some((path, list)) = fields.list("pluginConfig", self.errors) {
-            plugin_args::apply(list, &path, catalog, &mut profile, self.errors);
+            let version = self.settings.version;
+            let mut reader = plugin_args::Reader {
+                catalog,
+                version,
+                errors: self.errors,
+                warnings: self.warnings,
+            };
+            reader.apply(list, &path, &mut profile);
         }
         fields.finish(self.errors);
         (profile, sets)

@@ -11,56 +11,95 @@ use outrank_engine::profile::{
 };
 use serde_json::Value;
 
-use crate::ConfigError;
 use crate::duration::{SignedDuration, duration};
 use crate::fields::Fields;
-use crate::known_plugins::Catalog;
+use crate::known_plugins::{Catalog, REMOVED_PLUGINS};
+use crate::{ApiVersion, ConfigError, ConfigWarning};
 
-/// Applies `pluginConfig`, which is at `path`, to a profile.
-pub(crate) fn apply(
-    list: &[Value],
-    path: &str,
-    catalog: Catalog<'_>,
-    profile: &mut ProfileConfig,
-    errors: &mut Vec<ConfigError>,
-) {
-    let mut seen: Vec<String> = Vec::new();
-    for (index, value) in list.iter().enumerate() {
-        let path = format!("{path}[{index}]");
-        let Some(mut fields) = Fields::of(value, &path, errors) else {
-            continue;
-        };
-        let name = fields.text("name", errors).map(|(_, name)| name.to_owned());
-        let args = fields.take("args");
-        fields.finish(errors);
-        let Some(name) = name else {
-            let message = "the plugin's name is missing".to_owned();
-            errors.push(ConfigError {
-                path: format!("{path}.name"),
-                message,
-            });
-            continue;
-        };
-        if seen.contains(&name) {
-            let message = format!("arguments of {name:?} are given twice");
-            errors.push(ConfigError {
-                path: format!("{path}.name"),
-                message,
-            });
-            continue;
+/// Reads `pluginConfig`.
+pub(crate) struct Reader<'r> {
+    pub(crate) catalog: Catalog<'r>,
+    pub(crate) version: ApiVersion,
+    pub(crate) errors: &'r mut Vec<ConfigError>,
+    pub(crate) warnings: &'r mut Vec<ConfigWarning>,
+}
+
+impl Reader<'_> {
+    /// Applies `pluginConfig`, which is at `path`, to a profile.
+    pub(crate) fn apply(&mut self, list: &[Value], path: &str, profile: &mut ProfileConfig) {
+        let mut seen: Vec<&str> = Vec::new();
+        for (index, value) in list.iter().enumerate() {
+            let path = format!("{path}[{index}]");
+            let Some(mut fields) = Fields::of(value, &path, self.errors) else {
+                continue;
+            };
+            let name = fields.text("name", self.errors);
+            let name = name.map_or("", |(_, name)| name);
+            let args = fields.take("args").filter(|(_, args)| !args.is_null());
+            fields.finish(self.errors);
+            if seen.contains(&name) {
+                let message = format!("arguments of {name:?} are given twice");
+                let path = format!("{path}.name");
+                self.errors.push(ConfigError { path, message });
+                continue;
+            }
+            seen.push(name);
+            if !HAVE_ARGUMENTS.contains(&name) {
+                self.pass_over(name, path, args);
+            } else if let Some((path, args)) = args {
+                apply_one(name, args, &path, profile, self.errors);
+            }
         }
-        if let Some((path, args)) = args {
-            apply_one(&name, args, &path, catalog, profile, errors);
-        }
-        seen.push(name);
     }
+
+    /// Says what comes of an entry for a plugin that takes no arguments. Upstream passes over
+    /// those of plugins that it does not have, and over arguments that nobody takes.
+    fn pass_over(&mut self, name: &str, path: String, args: Option<(String, &Value)>) {
+        let name_path = format!("{path}.name");
+        if REMOVED_PLUGINS.contains(&name) && self.version == ApiVersion::V1 {
+            let message = invalid_in_v1(name);
+            self.errors.push(ConfigError { path, message });
+        } else if self.catalog.own.iter().any(|own| own.name() == name) {
+            if let Some((path, _)) = args {
+                let message = format!("plugin {name:?} has no arguments");
+                self.errors.push(ConfigError { path, message });
+            }
+        } else if !self.catalog.has(name) {
+            let message = format!("there is no plugin {name:?}; this entry has no effect");
+            let path = name_path;
+            self.warnings.push(ConfigWarning { path, message });
+        } else if let Some((path, _)) = args {
+            let message = format!("plugin {name:?} takes no arguments; these have no effect");
+            self.warnings.push(ConfigWarning { path, message });
+        }
+    }
+}
+
+/// Plugins that take arguments.
+const HAVE_ARGUMENTS: [&str; 8] = [
+    "DefaultPreemption",
+    "DynamicResources",
+    "InterPodAffinity",
+    "NodeAffinity",
+    "NodeResourcesBalancedAllocation",
+    "NodeResourcesFit",
+    "PodTopologySpread",
+    "VolumeBinding",
+];
+
+/// What upstream says of a plugin that v1 no longer has.
+pub(crate) fn invalid_in_v1(name: &str) -> String {
+    let version = ApiVersion::V1.name();
+    format!(
+        "{name:?}: was invalid in version {version:?} (KubeSchedulerConfiguration is version \
+         {version:?})"
+    )
 }
 
 fn apply_one(
     name: &str,
     args: &Value,
     path: &str,
-    catalog: Catalog<'_>,
     profile: &mut ProfileConfig,
     errors: &mut Vec<ConfigError>,
 ) {
@@ -81,22 +120,7 @@ fn apply_one(
         }
         "DefaultPreemption" => default_preemption(&mut fields, errors),
         "DynamicResources" => dynamic_resources(&mut fields, errors),
-        _ if !catalog.has(name) => {
-            let message = format!("plugin {name:?} does not exist");
-            errors.push(ConfigError {
-                path: path.to_owned(),
-                message,
-            });
-            return;
-        }
-        _ => {
-            let message = format!("plugin {name:?} has no arguments");
-            errors.push(ConfigError {
-                path: path.to_owned(),
-                message,
-            });
-            return;
-        }
+        _ => {}
     }
     fields.finish(errors);
 }

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::fields::Fields;
 use crate::known_plugins::{Catalog, EXTENSION_POINTS, MULTI_POINT, PLUGINS, REMOVED_PLUGINS};
+use crate::plugin_args::invalid_in_v1;
 use crate::{ApiVersion, ConfigError, ConfigWarning};
 
 /// The plugins of a profile at one extension point.
@@ -100,25 +101,54 @@ impl PluginSets {
 
 /// Hands the plugins of a profile to the engine; those that it does not have decide nothing.
 pub(crate) fn apply(points: &[ExtensionPoint], catalog: Catalog<'_>, profile: &mut ProfileConfig) {
+    let filtering = profile.filter.clone();
+    let scoring: Vec<String> = profile.score.iter().map(|(name, _)| name.clone()).collect();
     let is_own = |name: &str| catalog.own.iter().any(|plugin| plugin.name() == name);
-    let plugins = |point: &str| {
+    let plugins = |point: &str, served: &[String]| -> Vec<(String, i64)> {
         let point = points.iter().find(|it| it.name == point);
-        point.map_or(&[][..], |point| &point.plugins).iter()
-    };
-    let names = |point: &str, served: &[String]| {
-        let names = plugins(point).map(|plugin| plugin.name.clone());
-        names
-            .filter(|name| served.contains(name) || is_own(name))
+        let plugins = point.map_or(&[][..], |point| &point.plugins).iter();
+        let served = plugins.filter(|it| served.contains(&it.name) || is_own(&it.name));
+        served
+            .map(|plugin| (plugin.name.clone(), plugin.weight.unwrap_or(1)))
             .collect()
     };
+    let names = |point: &str, served: &[String]| -> Vec<String> {
+        let plugins = plugins(point, served).into_iter();
+        plugins.map(|(name, _)| name).collect()
+    };
     profile.pre_enqueue = names("preEnqueue", &profile.pre_enqueue);
-    profile.filter = names("filter", &profile.filter);
+    profile.filter = names("filter", &filtering);
     profile.post_filter = names("postFilter", &profile.post_filter);
-    let served = &profile.score;
-    let score = plugins("score").map(|plugin| (plugin.name.clone(), plugin.weight.unwrap_or(1)));
-    let is_served = |name: &str| served.iter().any(|(served, _)| served == name) || is_own(name);
-    let score = score.filter(|(name, _)| is_served(name));
-    profile.score = score.collect();
+    profile.score = plugins("score", &scoring);
+    let pre_filter = names("preFilter", &filtering);
+    let pre_score = names("preScore", &scoring);
+    let reserve = names("reserve", &filtering);
+    if !is_usual(profile, &pre_filter, &pre_score, &reserve, catalog) {
+        profile.pre_filter = Some(pre_filter);
+        profile.pre_score = Some(pre_score);
+        profile.reserve = Some(reserve);
+    }
+}
+
+/// Whether PreFilter and Reserve have the plugins of Filter that can be there, PreScore those
+/// of Score, and no Score plugin misses what PreFilter leaves.
+fn is_usual(
+    profile: &ProfileConfig,
+    pre_filter: &[String],
+    pre_score: &[String],
+    reserve: &[String],
+    catalog: Catalog<'_>,
+) -> bool {
+    let at = |names: &[String], point: &str| -> Vec<String> {
+        let can_be = |name: &&String| catalog.points(name).is_some_and(|it| it.contains(&point));
+        names.iter().filter(can_be).cloned().collect()
+    };
+    let score: Vec<String> = profile.score.iter().map(|(name, _)| name.clone()).collect();
+    let mut read_by_score = at(&score, "preFilter").into_iter();
+    at(&profile.filter, "preFilter") == pre_filter
+        && at(&profile.filter, "reserve") == reserve
+        && at(&score, "preScore") == pre_score
+        && read_by_score.all(|name| pre_filter.contains(&name))
 }
 
 /// Refuses profiles without the plugins that a scheduler cannot do without.
@@ -245,11 +275,7 @@ impl SetReader<'_> {
             return self.errors.push(ConfigError { path, message });
         }
         if self.version == ApiVersion::V1 {
-            let version = ApiVersion::V1.name();
-            let message = format!(
-                "{name:?}: was invalid in version {version:?} (KubeSchedulerConfiguration is \
-                 version {version:?})"
-            );
+            let message = invalid_in_v1(name);
             return self.errors.push(ConfigError { path, message });
         }
         let message = format!("{name} is part of NodeVolumeLimits now, left out");

@@ -609,6 +609,74 @@ fn extenders_that_nobody_asks_are_not_converted() {
     outrank_config::read(&converted.configuration).expect("a configuration");
 }
 
+/// Weights of resources in a policy with these, converted, and what is noted of them.
+fn converted_weights(weights: &[i64]) -> (Vec<i64>, Vec<String>) {
+    let resource = |(index, weight): (usize, &i64)| json!({"name": format!("example.com/r{index}"), "weight": weight});
+    let resources: Vec<Value> = weights.iter().enumerate().map(resource).collect();
+    let shape = json!([{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]);
+    let argument = json!({"shape": shape, "resources": resources});
+    let priority = json!({
+        "name": "Ratio",
+        "weight": 1,
+        "argument": {"requestedToCapacityRatioArguments": argument},
+    });
+    let converted = convert(&lenient(&with(
+        json!({"predicates": [], "priorities": [priority]}),
+    )));
+    let read = outrank_config::read(&converted.configuration).expect("a configuration");
+    let strategy = &read.engine.profiles[0].node_resources_fit.scoring_strategy;
+    let resources = strategy.resources().iter();
+    (
+        resources.map(|resource| resource.weight).collect(),
+        converted.notes,
+    )
+}
+
+#[test]
+fn weights_of_resources_are_scaled_into_todays_range() {
+    for (weights, expected, is_exact) in [
+        (&[1, 100][..], &[1, 100][..], true),
+        (&[101], &[1], true),
+        (&[300, 200], &[3, 2], true),
+        (&[10_000, 100, 500], &[100, 1, 5], true),
+        (&[1000, 1], &[100, 1], false),
+        (&[201, 67, 100], &[100, 33, 50], false),
+        (&[i64::MAX, 1, i64::MAX - 1], &[100, 1, 100], false),
+    ] {
+        let (weights, notes) = converted_weights(weights);
+        assert_eq!(weights, expected);
+        let rounds = notes
+            .iter()
+            .any(|note| note.contains("scaled down and rounded"));
+        assert_eq!(rounds, !is_exact, "{notes:?}");
+    }
+}
+
+#[test]
+fn extenders_that_cannot_be_called_are_converted_as_they_are() {
+    let text = r#"{"kind": "Policy", "apiVersion": "v1", "predicates": [], "priorities": [],
+        "extenders": [{"urlPrefix": "foo", "filterVerb": "f", "weight": 1,
+            "tlsConfig": {"certFile": "a.pem"}}]}"#;
+    let converted = convert(&lenient(text)).configuration;
+    assert_eq!(converted["extenders"][0]["urlPrefix"], "foo");
+    let read = outrank_config::read(&converted).expect("a configuration");
+    assert_eq!(read.warnings.len(), 2, "{:?}", read.warnings);
+}
+
+#[test]
+fn a_key_must_not_be_there_twice() {
+    let yaml = "kind: Policy\napiVersion: v1\npredicates:\n- name: a\n  name: b\n";
+    let json = "{\"kind\": \"Policy\",\n\"apiVersion\": \"v1\",\n\"predicates\": [\n\
+                {\"name\": \"a\",\n\"name\": \"b\"}]}";
+    let message = "line 5: predicates[0].name: key \"name\" already set in map";
+    for text in [yaml, json] {
+        for reading in [Reading::Lenient, Reading::V1_20] {
+            let error = read(text, reading).expect_err("a name too many");
+            assert_eq!(error.to_string(), message);
+        }
+    }
+}
+
 #[test]
 fn a_policy_need_not_say_its_kind() {
     use outrank_config::policy::is_policy;

@@ -389,13 +389,6 @@ fn wrong_extenders_are_named() {
             )]
         );
     }
-    assert_eq!(
-        extender_errors(json!([{"urlPrefix": "localhost"}])),
-        [
-            "extenders[0].urlPrefix: \"localhost\" is not a URL such as \
-             \"http://127.0.0.1:8888/scheduler\""
-        ]
-    );
     let tls = json!({"insecure": true, "caFile": "ca.pem", "certFile": "c.pem", "caData": "?"});
     let errors = extender_errors(json!([at(json!({"tlsConfig": tls, "httpTimeout": 5}))]));
     let paths: Vec<&str> = errors
@@ -408,9 +401,69 @@ fn wrong_extenders_are_named() {
             "extenders[0].httpTimeout",
             "extenders[0].tlsConfig.caData",
             "extenders[0].tlsConfig.insecure",
-            "extenders[0].tlsConfig.keyFile",
         ]
     );
+}
+
+#[test]
+fn extenders_that_upstream_takes_are_taken_with_warnings() {
+    let warned = |extender: Value| warnings(json!({"extenders": [extender]}));
+    for url_prefix in ["", "localhost", "/a", "ftp://a", "http://", "https:///a"] {
+        assert_eq!(
+            warned(json!({"urlPrefix": url_prefix})),
+            [format!(
+                "extenders[0].urlPrefix: {url_prefix:?} is not a URL such as \
+                 \"http://127.0.0.1:8888/scheduler\": every call will fail"
+            )]
+        );
+    }
+    for url_prefix in ["HTTP://a", "http://a", "HttpS://a:1/b"] {
+        assert!(warned(json!({"urlPrefix": url_prefix})).is_empty());
+    }
+    let with_tls = |tls: Value| warned(json!({"urlPrefix": "https://a", "tlsConfig": tls}));
+    assert_eq!(
+        with_tls(json!({"certFile": "a.pem"})),
+        [
+            "extenders[0].tlsConfig.keyFile: the client's certificate has no key, and is not \
+             used"
+        ]
+    );
+    assert_eq!(
+        with_tls(json!({"keyData": "QQ=="})),
+        [
+            "extenders[0].tlsConfig.certFile: the client's key has no certificate, and is not \
+             used"
+        ]
+    );
+}
+
+#[test]
+fn files_that_are_needed_are_told() {
+    let tls = json!({"caFile": "ca", "certFile": "cert", "certData": "QQ==", "keyFile": "key"});
+    let config = configuration(json!({"extenders": [
+        {"urlPrefix": "http://a"},
+        {"urlPrefix": "http://b", "tlsConfig": tls},
+    ]}));
+    let files = config.files.iter();
+    let files: Vec<(&str, &str)> = files.map(|it| (&*it.path, &*it.file)).collect();
+    // Data takes precedence over a file.
+    assert_eq!(
+        files,
+        [
+            ("extenders[1].tlsConfig.caFile", "ca"),
+            ("extenders[1].tlsConfig.keyFile", "key"),
+        ]
+    );
+}
+
+#[test]
+fn without_score_plugins_extenders_begin_from_zero() {
+    let has_extenders = |extenders: Value| {
+        let config = config(json!({"extenders": extenders}));
+        config.profiles[0].has_extenders
+    };
+    assert!(!has_extenders(json!([])));
+    assert!(has_extenders(json!([{"urlPrefix": "http://a"}])));
 }
 
 #[test]
@@ -480,10 +533,45 @@ fn a_stage_can_weigh_a_plugin_otherwise() {
 
 #[test]
 fn a_stage_can_disable_a_plugin() {
-    let profile = with_plugins(json!({"filter": {"disabled": [{"name": "NodePorts"}]}}));
+    let off = json!({"disabled": [{"name": "NodePorts"}]});
+    let profile = with_plugins(json!({"preFilter": off, "filter": off}));
     let mut expected = ProfileConfig::default();
     expected.filter.retain(|name| name != "NodePorts");
     assert_eq!(profile, expected);
+}
+
+#[test]
+fn a_stage_is_apart_from_the_one_that_prepares_it() {
+    let default = ProfileConfig::default();
+    let off = json!({"disabled": [{"name": "NodePorts"}, {"name": "VolumeBinding"}]});
+    let profile = with_plugins(json!({"filter": off}));
+    let has = |names: &Option<Vec<String>>, name: &str| {
+        let names = names.as_ref().expect("stages of their own");
+        names.iter().any(|other| other == name)
+    };
+    assert!(!profile.filter.contains(&"NodePorts".to_owned()));
+    assert!(has(&profile.pre_filter, "NodePorts"));
+    assert!(has(&profile.reserve, "VolumeBinding"));
+    // What has no PreFilter stage is not there.
+    assert!(!has(&profile.pre_filter, "NodeName"));
+
+    let profile = with_plugins(json!({"preFilter": off}));
+    assert_eq!(profile.filter, default.filter);
+    assert!(!has(&profile.pre_filter, "NodePorts"));
+
+    let off = json!({"disabled": [{"name": "NodeAffinity"}]});
+    let profile = with_plugins(json!({"preScore": off}));
+    assert_eq!(profile.score, default.score);
+    assert!(!has(&profile.pre_score, "NodeAffinity"));
+    assert!(!has(&profile.pre_score, "ImageLocality"));
+
+    // DynamicResources scores by what PreFilter leaves.
+    let off = json!({"disabled": [{"name": "DynamicResources"}]});
+    let profile = with_plugins(json!({"preFilter": off, "filter": off, "reserve": off}));
+    assert!(!has(&profile.pre_filter, "DynamicResources"));
+    let multi_point = json!({"disabled": [{"name": "DynamicResources"}]});
+    let profile = with_plugins(json!({"multiPoint": multi_point}));
+    assert_eq!(profile.pre_filter, None);
 }
 
 #[test]
@@ -660,12 +748,77 @@ fn wrong_plugins_are_named() {
              ScorePlugin plugin"
         ]
     );
-    let errors = args_errors("NoSuchPlugin", json!({"a": 1}));
-    assert!(
-        errors[0].starts_with("profiles[0].pluginConfig[0]"),
-        "{errors:?}"
+}
+
+fn plugin_config_warnings(entry: Value) -> Vec<String> {
+    warnings(json!({"profiles": [{"pluginConfig": [entry]}]}))
+}
+
+/// Upstream hands arguments to the plugins that it has and that take some; it does not look
+/// at others.
+#[test]
+fn arguments_that_nobody_takes_are_warned_of() {
+    let entry = "profiles[0].pluginConfig[0]";
+    for (name, args) in [
+        ("NoSuchPlugin", Value::Null),
+        ("NoSuchPlugin", json!({"a": 1})),
+        ("NoSuchPlugin", json!("text")),
+        ("NodeResourcesFitArgs", json!({})),
+        ("", json!({})),
+    ] {
+        assert_eq!(
+            plugin_config_warnings(json!({"name": name, "args": args})),
+            [format!(
+                "{entry}.name: there is no plugin {name:?}; this entry has no effect"
+            )]
+        );
+    }
+    for args in [json!({"a": 1}), json!("text")] {
+        assert_eq!(
+            plugin_config_warnings(json!({"name": "ImageLocality", "args": args})),
+            [format!(
+                "{entry}.args: plugin \"ImageLocality\" takes no arguments; these have no effect"
+            )]
+        );
+    }
+    for name in ["ImageLocality", "NodeResourcesFit"] {
+        assert!(plugin_config_warnings(json!({"name": name})).is_empty());
+        assert!(plugin_config_warnings(json!({"name": name, "args": null})).is_empty());
+    }
+    let twice = json!([{"name": "NoSuchPlugin"}, {"name": "NoSuchPlugin"}]);
+    assert_eq!(
+        errors(json!({"profiles": [{"pluginConfig": twice}]})),
+        ["profiles[0].pluginConfig[1].name: arguments of \"NoSuchPlugin\" are given twice"]
     );
-    assert!(errors[0].contains("\"NoSuchPlugin\""), "{errors:?}");
+}
+
+#[test]
+fn plugins_that_are_gone_take_no_arguments() {
+    for name in [
+        "AzureDiskLimits",
+        "CinderLimits",
+        "EBSLimits",
+        "GCEPDLimits",
+    ] {
+        let profiles = json!([{"pluginConfig": [{"name": name}]}]);
+        assert_eq!(
+            errors(json!({"profiles": profiles})),
+            [format!(
+                "profiles[0].pluginConfig[0]: {name:?}: was invalid in version \
+                 \"kubescheduler.config.k8s.io/v1\" (KubeSchedulerConfiguration is version \
+                 \"kubescheduler.config.k8s.io/v1\")"
+            )]
+        );
+        let version = "kubescheduler.config.k8s.io/v1beta3";
+        let warnings = warnings(json!({"apiVersion": version, "profiles": profiles}));
+        assert_eq!(
+            warnings[1..],
+            [format!(
+                "profiles[0].pluginConfig[0].name: there is no plugin {name:?}; this entry has \
+                 no effect"
+            )]
+        );
+    }
 }
 
 #[test]
@@ -835,7 +988,6 @@ fn everything_wrong_is_said_at_once() {
         "podMaxBackoffSeconds",
         "profiles[0].plugins.score.enabled[0].name",
         "profiles[1].plugins.filter.enabled[0].name",
-        "profiles[1].pluginConfig[0].name",
         "profiles[1].schedulerName",
         "extra",
     ] {

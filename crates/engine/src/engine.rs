@@ -572,7 +572,12 @@ impl Engine {
         let incoming = self.incoming(pod, row);
         let profile = &self.profiles[incoming.class.profile];
         let is_refused = evaluation.feasible.is_empty() && evaluation.error.is_none();
-        if !is_refused || self.cluster.node_count() == 0 || profile.post_filters.is_empty() {
+        let is_placed = evaluation.via_nominated_node.is_some();
+        if !is_refused
+            || is_placed
+            || self.cluster.node_count() == 0
+            || profile.post_filters.is_empty()
+        {
             return None;
         }
         let mut ties = self.ties.clone();
@@ -618,6 +623,18 @@ impl Engine {
 
     /// What becomes of a pod, and the evaluation of every node if that was needed.
     fn decide(&mut self, pod: PodId, class: ClassId) -> (Outcome, Option<Evaluation>) {
+        let (outcome, evaluation) = self.choose_node(pod, class);
+        let profile = &self.profiles[self.classes[class.index()].profile];
+        let outcome = match &profile.reserve_error {
+            Some(error) if matches!(outcome, Outcome::Scheduled { .. }) => {
+                Outcome::Error(error.as_str().into())
+            }
+            _ => outcome,
+        };
+        (outcome, evaluation)
+    }
+
+    fn choose_node(&mut self, pod: PodId, class: ClassId) -> (Outcome, Option<Evaluation>) {
         self.ties.refresh(&self.cluster);
         let pod_class = &self.classes[class.index()];
         let profile = &self.profiles[pod_class.profile];
@@ -734,6 +751,8 @@ impl Engine {
     /// What an evaluation comes to.
     fn outcome(&self, evaluation: &Evaluation) -> Outcome {
         let only = match evaluation.feasible.as_slice() {
+            // PreFilter may leave out the node that the pod is nominated to.
+            _ if evaluation.via_nominated_node.is_some() => None,
             [] if evaluation.error.is_none() => {
                 let diagnosis = evaluation.diagnosis(&self.cluster);
                 return Outcome::Unschedulable(Arc::new(diagnosis));
@@ -921,9 +940,8 @@ impl Engine {
         if incoming.info.volumes == 0 {
             return;
         }
-        let mut filters = self.profiles[incoming.class.profile].cluster_filters();
-        let reserve = filters.find_map(|filter| filter.reserve(&incoming, &self.cluster, node));
-        if let Some(reservation) = reserve {
+        let profile = &self.profiles[incoming.class.profile];
+        if let Some(reservation) = profile.reserve(&incoming, &self.cluster, node) {
             let node_name = self.cluster.name_symbol(node);
             self.cluster.storage.reserve(pod, node_name, reservation);
         }
@@ -1308,8 +1326,8 @@ impl Engine {
             _ => true,
         };
         let incoming = self.incoming(pod, row);
-        let mut filters = self.profiles[incoming.class.profile].cluster_filters();
-        filters.any(|filter| {
+        let mut refusers = self.profiles[incoming.class.profile].cluster_refusers();
+        refusers.any(|filter| {
             refused_by(filter.name()) && filter.may_help(&incoming, event, &self.cluster)
         })
     }
@@ -1380,13 +1398,15 @@ struct NodeLook {
     taints: Box<[Taint]>,
 }
 
-/// Whether a node could take pods of a class, as far as the node itself is concerned.
+/// Whether a node could take pods of a class, as far as the node itself is concerned. A filter
+/// that fails there refuses nothing: pods are to be tried, and told so.
 fn fits(profiles: &[Profile], class: &PodClass, cluster: &Cluster, node: NodeId) -> bool {
     let profile = &profiles[class.profile];
     cluster.is_present(node)
         && listed_nodes(profile, class)
             .is_none_or(|names| names.contains(&cluster.name_symbol(node)))
-        && first_refusal_by_node(profile, class, cluster, node).is_none()
+        && first_refusal_by_node(profile, class, cluster, node)
+            .is_none_or(|refusal| refusal.code == Code::Error)
 }
 
 /// The nominated pods that count when `pod` is filtered: those of the same or higher

@@ -66,8 +66,10 @@ pub struct Evaluation {
     /// Nodes that may take the pod, by row.
     pub feasible: Vec<NodeId>,
     /// What a plugin found wrong with the pod; there are then no scores, and unless it was
-    /// a PreScore plugin no feasible nodes.
+    /// a PreScore or Score plugin no feasible nodes.
     pub error: Option<String>,
+    /// What Reserve finds wrong once the pod has its node.
+    pub reserve_error: Option<String>,
     /// Scores of the feasible nodes, plugin by plugin.
     pub scores: Vec<PluginScores>,
     /// Scores by extenders; if there is only one feasible node they are not asked.
@@ -93,6 +95,7 @@ impl Evaluation {
     pub(crate) fn new(question: &Question<'_>) -> Self {
         let mut evaluation = Self {
             release: question.profile.release,
+            reserve_error: question.profile.reserve_error.clone(),
             ..Self::default()
         };
         let nominations = question.nominations.iter();
@@ -332,30 +335,22 @@ impl Evaluation {
     }
 
     fn score(&mut self, profile: &Profile, pod: &IncomingPod<'_>, cluster: &Cluster) {
+        let scores = match profile.pre_score_error(pod.class) {
+            Some(error) => Err(error),
+            None => self.plugin_scores(profile, pod, cluster),
+        };
         self.totals = vec![0; self.feasible.len()];
-        for (stage, weight) in profile.scores() {
-            let scored = match stage {
-                ScoreStage::Node(plugin) => self.score_by_node(plugin.as_ref(), pod, cluster),
-                ScoreStage::Cluster(plugin) => {
-                    let prepared = plugin.prepare_score(pod, cluster, &self.feasible);
-                    Ok(prepared.map(|prepared| self.score_by_cluster(plugin.name(), &*prepared)))
-                }
-            };
-            match scored {
-                Ok(None) => {}
-                Ok(Some(mut scores)) => {
-                    for (total, score) in self.totals.iter_mut().zip(&mut scores.weighted) {
-                        *score *= weight;
-                        *total += *score;
-                    }
-                    self.scores.push(scores);
-                }
-                Err(error) => {
-                    self.error = Some(error);
-                    self.scores.clear();
-                    self.totals.clear();
-                    return;
-                }
+        match scores {
+            Ok(scores) => self.scores = scores,
+            Err(error) => {
+                self.error = Some(error);
+                self.totals.clear();
+                return;
+            }
+        }
+        for scores in &self.scores {
+            for (total, score) in self.totals.iter_mut().zip(&scores.weighted) {
+                *total += score;
             }
         }
         if profile.scores().is_empty() {
@@ -363,29 +358,72 @@ impl Evaluation {
         }
     }
 
-    /// Raw and normalized scores.
+    /// The scores of all plugins that rate the pod.
+    fn plugin_scores(
+        &self,
+        profile: &Profile,
+        pod: &IncomingPod<'_>,
+        cluster: &Cluster,
+    ) -> Result<Vec<PluginScores>, String> {
+        let mut all = Vec::new();
+        for scoring in profile.scores() {
+            let scores = match &scoring.stage {
+                ScoreStage::Node(plugin) => {
+                    self.score_by_node(plugin.as_ref(), scoring.is_alone, pod, cluster)
+                }
+                ScoreStage::Cluster(plugin) => {
+                    let prepared = if scoring.is_alone {
+                        let alone = plugin.prepare_score_alone(pod, cluster, &self.feasible);
+                        alone.map(Some)
+                    } else {
+                        Ok(plugin.prepare_score(pod, cluster, &self.feasible))
+                    };
+                    let scores = |prepared: Option<Box<dyn NodeScore + '_>>| {
+                        Some(self.score_by_cluster(plugin.name(), &*prepared?))
+                    };
+                    prepared.map(scores)
+                }
+            };
+            let name = scoring.stage.plugin().name();
+            let scores = scores.map_err(|error| {
+                format!("running Score plugins: plugin {name:?} failed with: {error}")
+            })?;
+            all.extend(scores.map(|mut scores| {
+                scores
+                    .weighted
+                    .iter_mut()
+                    .for_each(|score| *score *= scoring.weight);
+                scores
+            }));
+        }
+        Ok(all)
+    }
+
+    /// Raw and normalized scores; `None` if PreScore skips the plugin.
     fn score_by_node(
         &self,
         plugin: &dyn ScorePlugin,
+        is_alone: bool,
         pod: &IncomingPod<'_>,
         cluster: &Cluster,
     ) -> Result<Option<PluginScores>, String> {
-        let name = plugin.name();
-        let rates = plugin.pre_score(pod.class);
-        if !rates.map_err(|error| format!("running PreScore plugin \"{name}\": {error}"))? {
-            return Ok(None);
-        }
         let nodes = self.feasible.iter();
-        let raw: Vec<i64> = nodes
-            .map(|&node| plugin.score_node(pod.class, cluster, node))
-            .collect();
+        let raw: Vec<i64> = if is_alone {
+            let raw = nodes.map(|&node| plugin.score_node_alone(pod.class, cluster, node));
+            raw.collect::<Result<_, _>>()?
+        } else if plugin.pre_score(pod.class)? {
+            let raw = nodes.map(|&node| plugin.score_node(pod.class, cluster, node));
+            raw.collect()
+        } else {
+            return Ok(None);
+        };
         let maximum = raw.iter().copied().max().unwrap_or(0);
         let normalized = raw
             .iter()
             .map(|&raw| plugin.normalize().apply(raw, maximum));
         let weighted = normalized.collect();
         Ok(Some(PluginScores {
-            plugin: name,
+            plugin: plugin.name(),
             raw,
             weighted,
         }))
@@ -518,9 +556,7 @@ pub(crate) fn first_refusal_by_node(
 
 /// The nodes to which the profile's plugins restrict the pod by name.
 pub(crate) fn listed_nodes<'c>(profile: &Profile, class: &'c PodClass) -> Option<&'c [Symbol]> {
-    let mut filters = profile.node_filters();
-    let restricts = filters.any(|(_, plugin)| plugin.name() == NodeAffinity::NAME);
-    if restricts {
+    if profile.restricts_to_listed_nodes {
         class.listed_nodes.as_deref()
     } else {
         None

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use outrank_api::decode::ObjectKind;
 
+use crate::alone::RatesNone;
 use crate::cluster::{Cluster, OwnerKey, PodInfo};
 use crate::cross::CrossPlan;
 use crate::ids::{NodeId, PodId, ResourceId, Symbol};
@@ -36,6 +37,12 @@ pub trait Plugin: Send + Sync {
     /// nobody reads are the same to the scheduler.
     fn annotations(&self) -> &[&'static str] {
         &[]
+    }
+
+    /// What the Reserve stage says where PreFilter is not enabled, if it reads what that
+    /// leaves.
+    fn reserve_error_alone(&self) -> Option<&'static str> {
+        None
     }
 }
 
@@ -142,12 +149,44 @@ pub trait FilterPlugin: Plugin {
         Ok(())
     }
 
+    /// Whether there is a PreFilter stage at all.
+    fn has_pre_filter(&self) -> bool {
+        true
+    }
+
     /// Whether a node may take the pod.
     ///
     /// # Errors
     /// Why it may not.
     fn filter_node(&self, class: &PodClass, cluster: &Cluster, node: NodeId)
     -> Result<(), Refusal>;
+
+    /// The same where the PreFilter stage is not enabled, so that nobody was skipped either.
+    ///
+    /// # Errors
+    /// Why it may not; an error if the plugin reads what PreFilter leaves.
+    fn filter_node_alone(
+        &self,
+        class: &PodClass,
+        cluster: &Cluster,
+        node: NodeId,
+    ) -> Result<(), Refusal> {
+        if !self.applies(class) {
+            return Ok(());
+        }
+        self.filter_node(class, cluster, node)
+    }
+}
+
+/// The stage that leaves behind what Score reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PreparedBy {
+    /// Score reads nothing.
+    Nothing,
+    /// PreFilter.
+    PreFilter,
+    /// PreScore.
+    PreScore,
 }
 
 /// Rates nodes.
@@ -169,8 +208,30 @@ pub trait ScorePlugin: Plugin {
         Ok(true)
     }
 
+    /// The stage without which [`ScorePlugin::score_node_alone`] is asked.
+    fn prepared_by(&self) -> PreparedBy {
+        PreparedBy::PreScore
+    }
+
     /// The score, before normalizing and weights. Not negative if the score is normalized.
     fn score_node(&self, class: &PodClass, cluster: &Cluster, node: NodeId) -> i64;
+
+    /// The same where the stage that prepares it is not enabled, so that nobody was skipped
+    /// either.
+    ///
+    /// # Errors
+    /// What is wrong with the pod, or that the plugin reads what that stage leaves.
+    fn score_node_alone(
+        &self,
+        class: &PodClass,
+        cluster: &Cluster,
+        node: NodeId,
+    ) -> Result<i64, String> {
+        match self.pre_score(class)? {
+            true => Ok(self.score_node(class, cluster, node)),
+            false => Ok(0),
+        }
+    }
 
     /// A number that grows whenever scores may have changed for another reason than a
     /// change of the node they are about.
@@ -222,6 +283,16 @@ pub trait ClusterFilterPlugin: Plugin {
         pod: &IncomingPod<'c>,
         cluster: &'c Cluster,
     ) -> Option<Box<dyn NodeFilter + 'c>>;
+
+    /// The same where the PreFilter stage is not enabled: the plugin prepares itself, or
+    /// refuses nodes with an error if it reads what PreFilter leaves.
+    fn prepare_filter_alone<'c>(
+        &'c self,
+        pod: &IncomingPod<'c>,
+        cluster: &'c Cluster,
+    ) -> Option<Box<dyn NodeFilter + 'c>> {
+        self.prepare_filter(pod, cluster)
+    }
 
     /// States the filter as counts, so that it is kept up to date instead of prepared
     /// for each pod. Returns whether that can be done.
@@ -340,6 +411,20 @@ pub trait ClusterScorePlugin: Plugin {
         cluster: &'c Cluster,
         feasible: &[NodeId],
     ) -> Option<Box<dyn NodeScore + 'c>>;
+
+    /// The same where the PreScore stage is not enabled, so that nobody was skipped either.
+    ///
+    /// # Errors
+    /// That the plugin reads what PreScore leaves.
+    fn prepare_score_alone<'c>(
+        &'c self,
+        pod: &IncomingPod<'c>,
+        cluster: &'c Cluster,
+        feasible: &[NodeId],
+    ) -> Result<Box<dyn NodeScore + 'c>, String> {
+        let prepared = self.prepare_score(pod, cluster, feasible);
+        Ok(prepared.unwrap_or_else(|| Box::new(RatesNone)))
+    }
 
     /// States the rating as counts, as [`ClusterFilterPlugin::lower_filter`] does.
     fn lower_score(

@@ -33,6 +33,7 @@
 //! [`verdicts`] the same decision kept up to date, [`engine`] ties them together. Plugins and
 //! extenders of your own come in through [`extensions`].
 
+mod alone;
 pub mod cluster;
 pub mod cross;
 pub mod diagnosis;

@@ -5,16 +5,19 @@
 //! plugins built and resources interned.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use outrank_api::types::{NodeAffinity as NodeAffinitySpec, TopologySpreadConstraint};
 
+use crate::alone::{filter_alone, has_pre_filter};
 use crate::cluster::Cluster;
 use crate::cross::CrossPlan;
 use crate::extensions::OwnPlugin;
 use crate::framework::{
-    ClusterFilterPlugin, FilterPlugin, FilterStage, IncomingPod, Refusal, ScorePlugin, ScoreStage,
-    Stages,
+    ClusterFilterPlugin, FilterPlugin, FilterStage, IncomingPod, Plugin, PreparedBy, Refusal,
+    ScorePlugin, ScoreStage, Stages,
 };
+use crate::ids::NodeId;
 use crate::plugins::dynamic_resources::DynamicResources;
 use crate::plugins::image_locality::ImageLocality;
 use crate::plugins::inter_pod_affinity::InterPodAffinity;
@@ -39,8 +42,9 @@ use crate::plugins::taint_toleration::TaintToleration;
 use crate::plugins::volume_binding::VolumeBinding;
 use crate::plugins::volume_restrictions::VolumeRestrictions;
 use crate::plugins::volume_zone::VolumeZone;
+use crate::pod_class::PodClass;
 use crate::release::Release;
-use crate::storage::Cloud;
+use crate::storage::{Cloud, VolumeReservation};
 
 /// The scheduler name of the default profile, and of pods that name none.
 pub const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
@@ -77,12 +81,19 @@ pub struct ProfileConfig {
     pub percentage_of_nodes_to_score: Option<u8>,
     /// Plugins of the PreEnqueue stage.
     pub pre_enqueue: Vec<String>,
-    /// Plugins of the Filter stage (and PreFilter), in order.
+    /// Plugins of the PreFilter stage, in order; `None` is those of the Filter stage, and
+    /// whoever reads what PreFilter leaves finds it.
+    pub pre_filter: Option<Vec<String>>,
+    /// Plugins of the Filter stage, in order.
     pub filter: Vec<String>,
     /// Plugins of the PostFilter stage, in order; those that are not built in have no say.
     pub post_filter: Vec<String>,
-    /// Plugins of the Score stage (and PreScore), with weights from 1 on.
+    /// Plugins of the PreScore stage, in order; `None` is those of the Score stage.
+    pub pre_score: Option<Vec<String>>,
+    /// Plugins of the Score stage, with weights from 1 on.
     pub score: Vec<(String, i64)>,
+    /// Plugins of the Reserve stage; `None` is those of the Filter stage.
+    pub reserve: Option<Vec<String>>,
     /// Arguments of NodeAffinity.
     pub added_affinity: Option<NodeAffinitySpec>,
     /// Arguments of InterPodAffinity.
@@ -175,8 +186,11 @@ impl Default for ProfileConfig {
             scheduler_name: DEFAULT_SCHEDULER_NAME.into(),
             percentage_of_nodes_to_score: None,
             pre_enqueue: vec![SchedulingGates::NAME.into()],
+            pre_filter: None,
             filter: filter.map(String::from).into(),
             post_filter: vec![DynamicResources::NAME.into(), DEFAULT_PREEMPTION.into()],
+            pre_score: None,
+            reserve: None,
             score: score.map(|(name, weight)| (name.to_owned(), weight)).into(),
             added_affinity: None,
             inter_pod_affinity: InterPodAffinityArgs::default(),
@@ -311,8 +325,30 @@ pub struct Profile {
     pub balanced_resources: Vec<String>,
     /// The PostFilter plugins, in order.
     pub post_filters: Vec<PostFilterPlugin>,
+    /// What goes wrong once a pod has its node: Reserve reads what PreFilter did not leave.
+    pub reserve_error: Option<String>,
+    /// Whether PreFilter may restrict pods to nodes that they name.
+    pub restricts_to_listed_nodes: bool,
+    /// Where they are not those of Filter.
+    pre_filters: Option<Vec<FilterStage>>,
     filters: Vec<FilterStage>,
-    scores: Vec<(ScoreStage, i64)>,
+    /// Those that look at one node at a time; others cannot fail.
+    pre_scores: Vec<Arc<dyn ScorePlugin>>,
+    scores: Vec<Scoring>,
+    /// Which plugins reserve, where that are not those of Filter.
+    reserving: Option<Vec<String>>,
+    /// Whether a stage lacks the one that prepares it. Verdicts know nothing of such.
+    has_stages_alone: bool,
+}
+
+/// A Score stage of a profile.
+pub struct Scoring {
+    /// The stage.
+    pub stage: ScoreStage,
+    /// By what its scores are multiplied.
+    pub weight: i64,
+    /// Whether the stage that prepares it is not enabled.
+    pub is_alone: bool,
 }
 
 impl Profile {
@@ -329,36 +365,19 @@ impl Profile {
         if config.release == Release::V1_20 {
             cluster.keep_legacy();
         }
-        let mut build = |name: &str| {
-            let found = own.iter().find(|plugin| plugin.name() == name);
-            match found {
-                Some(plugin) => Ok(plugin.stages().clone()),
-                None => build(name, config, cluster),
-            }
+        let mut builder = Builder {
+            config,
+            own,
+            cluster,
         };
-        let mut filters = Vec::new();
-        for name in &config.filter {
-            let filter = build(name)?.filter;
-            filters.push(filter.ok_or_else(|| format!("plugin {name:?} does not filter"))?);
-        }
-        let mut scores = Vec::new();
-        for (name, weight) in &config.score {
-            let score = build(name)?.score;
-            let score = score.ok_or_else(|| format!("plugin {name:?} does not score"))?;
-            scores.push((score, *weight));
-        }
-        let filtering = filters.iter().map(FilterStage::plugin);
-        let scoring = scores.iter().map(|(stage, _)| stage.plugin());
-        let plugins = filtering.chain(scoring);
-        let mut annotations: Vec<&'static str> = plugins
-            .flat_map(|plugin| plugin.annotations().iter().copied())
-            .collect();
-        annotations.sort_unstable();
-        annotations.dedup();
-        for key in &annotations {
-            cluster.keep_annotation(key);
-        }
-        Ok(Self {
+        let pre_filters = builder.pre_filters()?;
+        let (filters, is_filter_alone) = builder.filters()?;
+        let scores = builder.scores()?;
+        let pre_scores = builder.pre_scores(&scores)?;
+        let reserve_error = builder.reserve_error()?;
+        let has_stages_alone = is_filter_alone || scores.iter().any(|scoring| scoring.is_alone);
+        let restricting = config.pre_filter.as_ref().unwrap_or(&config.filter);
+        let mut profile = Self {
             release: config.release,
             checks_all_filters: config.checks_all_filters,
             score_without_plugins: i64::from(!config.has_extenders),
@@ -368,15 +387,42 @@ impl Profile {
                 .pre_enqueue
                 .iter()
                 .any(|name| name == SchedulingGates::NAME),
-            annotations,
+            annotations: Vec::new(),
             fit_resources: config.scored_resources(),
             balanced_resources: config.balanced_allocation_resources.clone(),
             post_filters: (config.post_filter.iter())
                 .filter_map(|name| PostFilterPlugin::find(name))
                 .collect(),
+            reserve_error,
+            restricts_to_listed_nodes: restricting.iter().any(|name| name == NodeAffinity::NAME),
+            pre_filters,
             filters,
+            pre_scores,
             scores,
-        })
+            reserving: config.reserve.clone(),
+            has_stages_alone,
+        };
+        profile.keep_annotations(cluster);
+        Ok(profile)
+    }
+
+    /// Has the cluster keep the annotations that plugins read.
+    fn keep_annotations(&mut self, cluster: &mut Cluster) {
+        let filters = self.filters.iter().chain(self.pre_filters.iter().flatten());
+        let filtering = filters.map(FilterStage::plugin);
+        let scoring = self.scores.iter().map(|scoring| scoring.stage.plugin());
+        let pre_scores = self.pre_scores.iter();
+        let preparing = pre_scores.map(|plugin| -> &dyn Plugin { plugin.as_ref() });
+        let plugins = filtering.chain(scoring).chain(preparing);
+        let mut annotations: Vec<&'static str> = plugins
+            .flat_map(|plugin| plugin.annotations().iter().copied())
+            .collect();
+        annotations.sort_unstable();
+        annotations.dedup();
+        for key in &annotations {
+            cluster.keep_annotation(key);
+        }
+        self.annotations = annotations;
     }
 
     /// Whether PreFilter of DynamicResources comes before that of `plugin`. Node lists that
@@ -386,7 +432,8 @@ impl Profile {
             "" => NodeAffinity::NAME,
             plugin => plugin,
         };
-        let mut names = self.filters.iter().map(|stage| stage.plugin().name());
+        let stages = self.pre_filters.as_ref().unwrap_or(&self.filters);
+        let mut names = stages.iter().map(|stage| stage.plugin().name());
         let first = names.find(|name| [DynamicResources::NAME, plugin].contains(name));
         first == Some(DynamicResources::NAME)
     }
@@ -415,8 +462,33 @@ impl Profile {
         })
     }
 
-    /// The Score stages in order, with their weights.
-    pub fn scores(&self) -> &[(ScoreStage, i64)] {
+    /// Whatever looks at the whole cluster and may have refused a pod.
+    pub(crate) fn cluster_refusers(&self) -> impl Iterator<Item = &dyn ClusterFilterPlugin> {
+        let pre_filters = self.pre_filters.iter().flatten();
+        let pre_filters = pre_filters.filter_map(|stage| match stage {
+            FilterStage::Node(_) => None,
+            FilterStage::Cluster(plugin) => Some(plugin.as_ref()),
+        });
+        self.cluster_filters().chain(pre_filters)
+    }
+
+    /// What the Reserve stage takes beside the node. Plugins that Filter did not ask know of
+    /// nothing to take.
+    pub(crate) fn reserve(
+        &self,
+        pod: &IncomingPod<'_>,
+        cluster: &Cluster,
+        node: NodeId,
+    ) -> Option<VolumeReservation> {
+        let mut plugins = self.cluster_filters().filter(|plugin| {
+            let reserving = self.reserving.as_ref();
+            reserving.is_none_or(|names| names.iter().any(|name| name == plugin.name()))
+        });
+        plugins.find_map(|plugin| plugin.reserve(pod, cluster, node))
+    }
+
+    /// The Score stages in order.
+    pub fn scores(&self) -> &[Scoring] {
         &self.scores
     }
 
@@ -425,7 +497,7 @@ impl Profile {
         self.scores
             .iter()
             .enumerate()
-            .filter_map(|(order, (stage, _))| match stage {
+            .filter_map(|(order, scoring)| match &scoring.stage {
                 ScoreStage::Node(plugin) => Some((order, plugin.as_ref())),
                 ScoreStage::Cluster(_) => None,
             })
@@ -433,16 +505,32 @@ impl Profile {
 
     /// The refusal by a PreFilter stage for all nodes alike.
     pub fn pre_filter(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> Option<Refusal> {
-        self.filters.iter().find_map(|stage| match stage {
+        let stages = self.pre_filters.as_ref().unwrap_or(&self.filters);
+        stages.iter().find_map(|stage| match stage {
             FilterStage::Node(plugin) => plugin.pre_filter(pod.class).err(),
             FilterStage::Cluster(plugin) => plugin.pre_filter(pod, cluster).err(),
+        })
+    }
+
+    /// What the PreScore stage finds wrong with pods of a class. It is not reached if there
+    /// is nobody to rate nodes.
+    pub fn pre_score_error(&self, class: &PodClass) -> Option<String> {
+        if self.scores.is_empty() && self.score_without_plugins != 0 {
+            return None;
+        }
+        self.pre_scores.iter().find_map(|plugin| {
+            let error = plugin.pre_score(class).err()?;
+            Some(format!(
+                "running PreScore plugin {:?}: {error}",
+                plugin.name()
+            ))
         })
     }
 
     /// What is to be counted of other nodes for a pod; `None` if counts do not tell all, so
     /// that every node must be evaluated.
     pub fn cross_plan(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> Option<CrossPlan> {
-        if self.checks_all_filters {
+        if self.checks_all_filters || self.has_stages_alone {
             return None;
         }
         let mut plan = CrossPlan {
@@ -466,9 +554,9 @@ impl Profile {
                 }
             }
         }
-        for (stage, weight) in &self.scores {
-            if let ScoreStage::Cluster(plugin) = stage
-                && !plugin.lower_score(pod, cluster, *weight, &mut plan)
+        for scoring in &self.scores {
+            if let ScoreStage::Cluster(plugin) = &scoring.stage
+                && !plugin.lower_score(pod, cluster, scoring.weight, &mut plan)
             {
                 return None;
             }
@@ -487,11 +575,122 @@ impl Profile {
     /// The Score plugin at a place in the order, which is one of [`Profile::node_scores`],
     /// and its weight.
     pub(crate) fn node_score_at(&self, order: usize) -> (&dyn ScorePlugin, i64) {
-        match &self.scores[order] {
-            (ScoreStage::Node(plugin), weight) => (plugin.as_ref(), *weight),
-            (ScoreStage::Cluster(_), _) => unreachable!("a plan names node scores only"),
+        let scoring = &self.scores[order];
+        match &scoring.stage {
+            ScoreStage::Node(plugin) => (plugin.as_ref(), scoring.weight),
+            ScoreStage::Cluster(_) => unreachable!("a plan names node scores only"),
         }
     }
+}
+
+/// Builds the plugins of a profile.
+struct Builder<'b> {
+    config: &'b ProfileConfig,
+    own: &'b [OwnPlugin],
+    cluster: &'b mut Cluster,
+}
+
+impl Builder<'_> {
+    fn stages(&mut self, name: &str) -> Result<Stages, String> {
+        match self.own.iter().find(|plugin| plugin.name() == name) {
+            Some(plugin) => Ok(plugin.stages().clone()),
+            None => build(name, self.config, self.cluster),
+        }
+    }
+
+    fn filter(&mut self, name: &str) -> Result<FilterStage, String> {
+        let filter = self.stages(name)?.filter;
+        filter.ok_or_else(|| format!("plugin {name:?} does not filter"))
+    }
+
+    fn score(&mut self, name: &str) -> Result<ScoreStage, String> {
+        let score = self.stages(name)?.score;
+        score.ok_or_else(|| format!("plugin {name:?} does not score"))
+    }
+
+    fn pre_filters(&mut self) -> Result<Option<Vec<FilterStage>>, String> {
+        let config = self.config;
+        let Some(names) = &config.pre_filter else {
+            return Ok(None);
+        };
+        let stages = names.iter().map(|name| self.filter(name));
+        stages.collect::<Result<_, _>>().map(Some)
+    }
+
+    /// The Filter stages, and whether one of them lacks its PreFilter stage.
+    fn filters(&mut self) -> Result<(Vec<FilterStage>, bool), String> {
+        let config = self.config;
+        let mut is_any_alone = false;
+        let mut filters = Vec::new();
+        for name in &config.filter {
+            let mut stage = self.filter(name)?;
+            if has_pre_filter(&stage) && lacks(&config.pre_filter, name) {
+                is_any_alone = true;
+                stage = filter_alone(stage);
+            }
+            filters.push(stage);
+        }
+        Ok((filters, is_any_alone))
+    }
+
+    fn scores(&mut self) -> Result<Vec<Scoring>, String> {
+        let config = self.config;
+        let mut scores = Vec::new();
+        for (name, weight) in &config.score {
+            let stage = self.score(name)?;
+            let prepared_by = match &stage {
+                ScoreStage::Node(plugin) => plugin.prepared_by(),
+                ScoreStage::Cluster(_) => PreparedBy::PreScore,
+            };
+            let is_alone = match prepared_by {
+                PreparedBy::Nothing => false,
+                PreparedBy::PreFilter => lacks(&config.pre_filter, name),
+                PreparedBy::PreScore => lacks(&config.pre_score, name),
+            };
+            scores.push(Scoring {
+                stage,
+                weight: *weight,
+                is_alone,
+            });
+        }
+        Ok(scores)
+    }
+
+    fn pre_scores(&mut self, scores: &[Scoring]) -> Result<Vec<Arc<dyn ScorePlugin>>, String> {
+        let config = self.config;
+        let stages = match &config.pre_score {
+            None => scores.iter().map(|scoring| scoring.stage.clone()).collect(),
+            Some(names) => {
+                let stages = names.iter().map(|name| self.score(name));
+                stages.collect::<Result<Vec<_>, _>>()?
+            }
+        };
+        let node_scores = stages.into_iter().filter_map(|stage| match stage {
+            ScoreStage::Node(plugin) => Some(plugin),
+            ScoreStage::Cluster(_) => None,
+        });
+        Ok(node_scores.collect())
+    }
+
+    fn reserve_error(&mut self) -> Result<Option<String>, String> {
+        let config = self.config;
+        for name in config.reserve.iter().flatten() {
+            let stages = self.stages(name)?;
+            let plugin = stages.filter.as_ref().map(FilterStage::plugin);
+            if let Some(text) = plugin.and_then(Plugin::reserve_error_alone)
+                && lacks(&config.pre_filter, name)
+            {
+                return Ok(Some(format!("running Reserve plugin {name:?}: {text}")));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Whether a stage with plugins of its own does not have one.
+fn lacks(names: &Option<Vec<String>>, name: &str) -> bool {
+    let names = names.as_ref();
+    names.is_some_and(|names| names.iter().all(|other| other != name))
 }
 
 /// Whether the engine brings a plugin of that name.

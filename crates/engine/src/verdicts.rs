@@ -134,6 +134,7 @@ impl Plan {
                 [] => profile.score_without_plugins,
                 _ => 0,
             },
+            error: profile.pre_score_error(class),
             ..Self::default()
         };
         for (order, filter) in profile.node_filters() {
@@ -144,14 +145,9 @@ impl Plan {
             }
         }
         for (order, score) in profile.node_scores() {
-            match score.pre_score(class) {
-                Ok(true) => plan.add_score(order, score),
-                Ok(false) => {}
-                Err(error) => {
-                    let name = score.name();
-                    plan.error = Some(format!("running PreScore plugin \"{name}\": {error}"));
-                    break;
-                }
+            // An error is that of PreScore as a whole.
+            if score.pre_score(class).unwrap_or(false) {
+                plan.add_score(order, score);
             }
         }
         plan

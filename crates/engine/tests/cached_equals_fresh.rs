@@ -49,6 +49,14 @@ fn expected(pod: PodId, evaluation: &Evaluation, engine: &Engine) -> Expected {
         feasible_nodes,
         total_score,
     };
+    let is_placed = !evaluation.feasible.is_empty() || evaluation.via_nominated_node.is_some();
+    let fails_before = evaluation.error.is_some() && evaluation.feasible.len() > 1;
+    if let Some(error) = &evaluation.reserve_error
+        && is_placed
+        && !fails_before
+    {
+        return Expected::Error(error.clone());
+    }
     if let Some(node) = evaluation.via_nominated_node {
         return scheduled(&[node], 1, 0);
     }
@@ -208,9 +216,10 @@ fn drain(world: &mut World) -> Vec<String> {
     for (pod, expected) in all_expected(&world.engine) {
         let name = world.engine.pod_name(pod);
         let state = world.engine.pod_state(pod);
-        // Pods that something is wrong with wait although there may be room.
+        // Pods that something is wrong with wait although there may be room. Where a filter
+        // would fail that comes before the one that refused a node, nothing wakes them.
         let waits_rightly = match state {
-            Some(PodState::Unschedulable(_)) => matches!(expected, Expected::Unschedulable { .. }),
+            Some(PodState::Unschedulable(_)) => !matches!(expected, Expected::Scheduled { .. }),
             state => matches!(state, Some(PodState::Error(_))),
         };
         assert!(

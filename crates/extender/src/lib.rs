@@ -50,7 +50,7 @@ impl HttpExtender {
     /// Reads the files that the configuration names. The server is not called yet.
     ///
     /// # Errors
-    /// What is wrong with a file or the URL.
+    /// What is wrong with a file. What is wrong with the URL calls tell, as upstream does it.
     pub fn new(config: &ExtenderConfig) -> Result<Self, String> {
         let connection = tls::connection(config)?;
         Ok(Self {

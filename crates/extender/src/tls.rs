@@ -25,7 +25,7 @@ pub(crate) struct Connection {
 /// Prepares a connection; nothing is sent.
 ///
 /// # Errors
-/// What is wrong with a file or the URL.
+/// What is wrong with a file.
 pub(crate) fn connection(config: &ExtenderConfig) -> Result<Connection, String> {
     let told = |error: String| format!("extender {:?}: {error}", config.url_prefix);
     let tls = match &config.tls {
@@ -48,22 +48,28 @@ pub(crate) fn connection(config: &ExtenderConfig) -> Result<Connection, String> 
             host: None,
         });
     }
-    renamed(agent_config, &base_url, server_name).map_err(told)
+    let renamed = renamed(&agent_config, &base_url, server_name);
+    // Without a host no call gets as far as to ask for a certificate.
+    Ok(renamed.unwrap_or_else(|| Connection {
+        agent: agent_config.new_agent(),
+        base_url,
+        host: None,
+    }))
 }
 
 /// A connection to the host of a URL, whose certificate must be for another name: the URL is
 /// given that name, and the name the address of the host.
-fn renamed(config: Config, base_url: &str, server_name: &str) -> Result<Connection, String> {
-    let url: Uri = base_url.parse().map_err(|error| format!("{error}"))?;
-    let authority = url.authority().ok_or("the URL has no host")?;
+fn renamed(config: &Config, base_url: &str, server_name: &str) -> Option<Connection> {
+    let url: Uri = base_url.parse().ok()?;
+    let authority = url.authority()?;
     let port = authority.port().map(|port| format!(":{port}"));
     let scheme = url.scheme_str().unwrap_or("https");
     let path = url.path().trim_end_matches('/');
     let base_url = format!("{scheme}://{server_name}{}{path}", port.unwrap_or_default());
     let host = authority.to_string();
     let resolver = HostResolver(url);
-    Ok(Connection {
-        agent: Agent::with_parts(config, DefaultConnector::default(), resolver),
+    Some(Connection {
+        agent: Agent::with_parts(config.clone(), DefaultConnector::default(), resolver),
         base_url,
         host: Some(host),
     })
@@ -92,9 +98,10 @@ fn tls_config(tls: &ExtenderTlsConfig) -> Result<TlsConfig, String> {
         builder = builder.root_certs(RootCerts::new_with_certs(&roots));
     }
     let chain = bytes("certFile", &tls.cert_file, &tls.cert_data)?;
-    if !chain.is_empty() {
+    let key = bytes("keyFile", &tls.key_file, &tls.key_data)?;
+    // One without the other is not used, as upstream does it.
+    if tls.has_certificate() && tls.has_key() {
         let chain = certificates("the certificate (certFile, certData)", &chain)?;
-        let key = bytes("keyFile", &tls.key_file, &tls.key_data)?;
         let key = PrivateKey::from_pem(&key)
             .map_err(|error| format!("the key (keyFile, keyData) is not PEM: {error}"))?;
         builder = builder.client_cert(Some(ClientCert::new_with_certs(&chain, key)));

@@ -229,6 +229,37 @@ fn an_extender_that_is_not_there_is_an_error() {
 }
 
 #[test]
+fn what_is_wrong_with_a_url_its_calls_tell() {
+    let server = ExtenderServer::start(|_, _| Answer::json(&json!({"NodeNames": ["b"]})));
+    let decided = |url_prefix: &str, tls: Value| {
+        let fields = json!({
+            "urlPrefix": url_prefix,
+            "tlsConfig": tls,
+            "nodeCacheCapable": true,
+        });
+        decide(extender(&server, fields), pod("cpu"))
+    };
+    let url = server.url("");
+    let loud = url.replacen("http://", "HTTP://", 1);
+    assert_eq!(decided(&loud, json!({})), "b");
+    for url_prefix in ["foo", "", "/x", "http:///x"] {
+        for tls in [json!({}), json!({"serverName": "scheduler.example"})] {
+            let told = decided(url_prefix, tls);
+            assert!(told.starts_with("error: Post "), "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_certificate_without_its_key_is_not_used() {
+    let server = ExtenderServer::start(|_, _| Answer::json(&json!({"NodeNames": ["b"]})));
+    // "nothing" in base64.
+    let tls = json!({"certData": "bm90aGluZw=="});
+    let fields = json!({"tlsConfig": tls, "nodeCacheCapable": true});
+    assert_eq!(decide(extender(&server, fields), pod("cpu")), "b");
+}
+
+#[test]
 fn nodes_that_do_not_exist_are_an_error() {
     let answer = Answer::json(&json!({"NodeNames": ["a", "nowhere"]}));
     let told = decide_by(answer, json!({"nodeCacheCapable": true}));

@@ -3,13 +3,16 @@
 use std::cell::RefCell;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
 use super::{
     Document, DuplicateKey, LIST_DOCUMENT, ListType, Location, Receiver, SyntaxError, line_breaks,
 };
+use crate::diagnostic::Here;
 
 /// Reads all documents of a JSON text.
 pub(super) fn read(text: &str, receiver: &mut dyn Receiver) -> Result<(), SyntaxError> {
@@ -128,24 +131,35 @@ impl<'de, 'a: 'de> Visitor<'de> for Top<'a, '_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
         let mut list = ListType::default();
-        while let Some(key) = map.next_key::<String>()? {
-            let value = if key == "items" {
-                map.next_value_seed(Items(self.0, &list))?
+        while let Some(key) = map.next_key::<Key>()? {
+            let here = Here::OBJECT.field(&key.text);
+            report_duplicate(&fields, &key, &here, self.0);
+            let value = if key.text == "items" {
+                map.next_value_seed(Items {
+                    reading: self.0,
+                    list: &list,
+                    here: &here,
+                })?
             } else {
                 map.next_value_seed(Any {
                     reading: self.0,
-                    in_metadata: key == "metadata",
+                    in_metadata: key.text == "metadata",
+                    here: &here,
                 })?
             };
-            list.note(&key, &value);
-            insert(&mut fields, key, value, self.0);
+            list.note(&key.text, &value);
+            fields.insert(key.text, value);
         }
         Ok(Value::Object(fields))
     }
 }
 
 /// The `items` of a document.
-struct Items<'a, 'b, 'r, 'l>(&'b RefCell<Reading<'a, 'r>>, &'l ListType);
+struct Items<'a, 'b, 'r, 'l> {
+    reading: &'b RefCell<Reading<'a, 'r>>,
+    list: &'l ListType,
+    here: &'l Here<'l>,
+}
 
 impl<'de, 'a: 'de> DeserializeSeed<'de> for Items<'a, '_, '_, '_> {
     type Value = Value;
@@ -167,7 +181,11 @@ impl<'de, 'a: 'de> Visitor<'de> for Items<'a, '_, '_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let Items(reading, list) = self;
+        let Items {
+            reading,
+            list,
+            here,
+        } = self;
         let mut kept = Vec::new();
         while let Some(raw) = items.next_element::<&RawValue>()? {
             let line = {
@@ -178,6 +196,7 @@ impl<'de, 'a: 'de> Visitor<'de> for Items<'a, '_, '_, '_> {
             let seed = Any {
                 reading,
                 in_metadata: false,
+                here: &here.index(kept.len()),
             };
             let mut value = seed
                 .deserialize(&mut serde_json::Deserializer::from_str(raw.get()))
@@ -201,12 +220,13 @@ impl<'de, 'a: 'de> Visitor<'de> for Items<'a, '_, '_, '_> {
 
 /// Any value; knows whether it is the value of a key `metadata`.
 #[derive(Clone, Copy)]
-struct Any<'a, 'b, 'r> {
+struct Any<'a, 'b, 'r, 'h> {
     reading: &'b RefCell<Reading<'a, 'r>>,
     in_metadata: bool,
+    here: &'h Here<'h>,
 }
 
-impl<'de> DeserializeSeed<'de> for Any<'_, '_, '_> {
+impl<'de> DeserializeSeed<'de> for Any<'_, '_, '_, '_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Value, D::Error> {
@@ -214,7 +234,7 @@ impl<'de> DeserializeSeed<'de> for Any<'_, '_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Any<'_, '_, '_> {
+impl<'de> Visitor<'de> for Any<'_, '_, '_, '_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -251,48 +271,97 @@ impl<'de> Visitor<'de> for Any<'_, '_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
         let mut values = Vec::new();
-        let inside = Any {
-            in_metadata: false,
-            ..self
-        };
-        while let Some(value) = list.next_element_seed(inside)? {
-            values.push(value);
+        loop {
+            let inside = Any {
+                in_metadata: false,
+                here: &self.here.index(values.len()),
+                ..self
+            };
+            match list.next_element_seed(inside)? {
+                Some(value) => values.push(value),
+                None => return Ok(Value::Array(values)),
+            }
         }
-        Ok(Value::Array(values))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
-        while let Some(key) = map.next_key::<String>()? {
-            if self.in_metadata && key == "managedFields" {
+        while let Some(key) = map.next_key::<Key>()? {
+            if self.in_metadata && key.text == "managedFields" {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             }
+            let here = self.here.field(&key.text);
+            report_duplicate(&fields, &key, &here, self.reading);
             let value = map.next_value_seed(Any {
-                in_metadata: key == "metadata",
+                in_metadata: key.text == "metadata",
+                here: &here,
                 ..self
             })?;
-            insert(&mut fields, key, value, self.reading);
+            fields.insert(key.text, value);
         }
         Ok(Value::Object(fields))
     }
 }
 
-/// Puts a field in; reports it if it is there already, with the line of the object that
-/// it stands in, which is the best the JSON reader knows.
-fn insert(
-    fields: &mut Map<String, Value>,
-    key: String,
-    value: Value,
+/// A key of an object.
+struct Key {
+    text: String,
+    /// The address of what is written, if that is the key itself. One with an escape is
+    /// written otherwise.
+    address: Option<usize>,
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
+        impl<'de> Visitor<'de> for KeyVisitor {
+            type Value = Key;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, key: &'de str) -> Result<Key, E> {
+                Ok(Key {
+                    text: key.to_owned(),
+                    address: Some(key.as_ptr() as usize),
+                })
+            }
+
+            fn visit_str<E: Error>(self, key: &str) -> Result<Key, E> {
+                Ok(Key {
+                    text: key.to_owned(),
+                    address: None,
+                })
+            }
+        }
+        json.deserialize_str(KeyVisitor)
+    }
+}
+
+/// Reports a key that is there already. If it is written with an escape its line is that of
+/// what was reported or handed on before, which is the best the JSON reader knows.
+fn report_duplicate(
+    fields: &Map<String, Value>,
+    key: &Key,
+    here: &Here<'_>,
     reading: &RefCell<Reading<'_, '_>>,
 ) {
-    if fields.contains_key(&key) {
-        let mut reading = reading.borrow_mut();
-        let line = reading.cursor.line;
-        reading.receiver.duplicate_key(DuplicateKey {
-            key: key.clone(),
-            line,
-        });
+    if !fields.contains_key(&key.text) {
+        return;
     }
-    fields.insert(key, value);
+    let mut reading = reading.borrow_mut();
+    let line = match key.address {
+        None => reading.cursor.line,
+        Some(address) => {
+            let offset = address.saturating_sub(reading.text.as_ptr() as usize);
+            reading.cursor.line_of(offset)
+        }
+    };
+    reading.receiver.duplicate_key(DuplicateKey {
+        key: key.text.clone(),
+        path: here.path(),
+        line,
+    });
 }

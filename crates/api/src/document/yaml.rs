@@ -10,6 +10,7 @@ use super::{
     ALIAS_BYTES_BASE, DEPTH_MAX, Document, DuplicateKey, ListType, Location, Receiver, SyntaxError,
     scalar,
 };
+use crate::diagnostic::{FieldPath, Segment};
 
 /// Bytes that a value costs beside its text, roughly.
 const VALUE_BYTES: usize = 32;
@@ -276,14 +277,16 @@ impl Builder<'_> {
             Next::Key if done.is_merge_key => *next = Next::Merge,
             Next::Key => {
                 let key = key(done.value)?;
-                if fields.contains_key(&key) && !merged.contains(&key) {
-                    let duplicate = DuplicateKey {
-                        key: key.clone(),
+                let is_there = fields.contains_key(&key) && !merged.contains(&key);
+                *next = Next::Value(key.clone());
+                if is_there {
+                    let path = self.path();
+                    self.receiver.duplicate_key(DuplicateKey {
+                        key,
+                        path,
                         line: done.line,
-                    };
-                    self.receiver.duplicate_key(duplicate);
+                    });
                 }
-                *next = Next::Value(key);
             }
             Next::Value(key) if drop_fields && key == "managedFields" => {}
             Next::Value(key) => {
@@ -329,6 +332,19 @@ impl Builder<'_> {
             };
             self.receiver.document(Document { value, location });
         }
+    }
+
+    /// The way to the value that comes next.
+    fn path(&self) -> FieldPath {
+        let steps = self.stack.iter().filter_map(|open| match &open.values {
+            Values::List(values) => Some(Segment::Index(values.len())),
+            Values::Map {
+                next: Next::Value(key),
+                ..
+            } => Some(Segment::Field(key.clone())),
+            Values::Map { .. } => None,
+        });
+        FieldPath::of(steps.collect())
     }
 
     /// The key whose value is being read in an open map.

@@ -17,7 +17,7 @@ use outrank_engine::plugins::node_resources_fit::NodeResourcesFit;
 use outrank_engine::plugins::node_volume_limits::NodeVolumeLimits;
 use outrank_engine::plugins::pod_topology_spread::PodTopologySpread;
 use outrank_engine::plugins::taint_toleration::TaintToleration;
-use outrank_engine::profile::{LegacyArgs, NodeLabelArgs, ProfileConfig};
+use outrank_engine::profile::{LegacyArgs, NodeLabelArgs, ProfileConfig, ResourceSpec};
 use serde_json::{Map, Value, json};
 
 use super::{Policy, registry};
@@ -228,6 +228,9 @@ impl Conversion {
         match name {
             name if Some(name) == strategy => {
                 self.scores.push((NodeResourcesFit::NAME, weight));
+                if name == NodeResourcesScore::REQUESTED_TO_CAPACITY_RATIO {
+                    self.note_weights(&args.ratio_resources);
+                }
                 let strategy = json!({"scoringStrategy": scoring_strategy(name, args)});
                 self.args.push((NodeResourcesFit::NAME, strategy));
             }
@@ -264,6 +267,27 @@ impl Conversion {
                 }
                 None => self.notes.push(format!("{name}: no equal")),
             },
+        }
+    }
+
+    /// Says where weights of resources lose some of their ratio.
+    fn note_weights(&mut self, resources: &[ResourceSpec]) {
+        let scaled = scaled_weights(resources);
+        let mut pairs = scaled.iter().zip(resources);
+        let ratio = |(scaled, resource): (&i64, &ResourceSpec)| {
+            (i128::from(*scaled), i128::from(resource.weight))
+        };
+        let Some((first_scaled, first)) = pairs.next().map(ratio) else {
+            return;
+        };
+        let is_exact = pairs
+            .map(ratio)
+            .all(|(scaled, weight)| scaled * first == first_scaled * weight);
+        if !is_exact {
+            self.note(
+                "requestedToCapacityRatioArguments: weights of resources are 1 to 100 now, these \
+                 are scaled down and rounded",
+            );
         }
     }
 
@@ -336,14 +360,43 @@ fn scoring_strategy(name: &str, args: &LegacyArgs) -> Value {
             let shape =
                 shape.map(|point| json!({"utilization": point.utilization, "score": point.score}));
             let resources = args.ratio_resources.iter();
-            let resources =
-                resources.map(|resource| json!({"name": resource.name, "weight": resource.weight}));
+            let resources = resources.zip(scaled_weights(&args.ratio_resources));
+            let resources = resources
+                .map(|(resource, weight)| json!({"name": resource.name, "weight": weight}));
             json!({
                 "type": "RequestedToCapacityRatio",
                 "resources": resources.collect::<Value>(),
                 "requestedToCapacityRatio": {"shape": shape.collect::<Value>()},
             })
         }
+    }
+}
+
+/// The most that a resource weighs today.
+const RESOURCE_WEIGHT_MAX: i64 = 100;
+
+/// Weights of resources, scaled down if one is too high: only their ratios count.
+fn scaled_weights(resources: &[ResourceSpec]) -> Vec<i64> {
+    let weights = resources.iter().map(|resource| resource.weight);
+    let highest = weights.clone().max().unwrap_or(1);
+    if highest <= RESOURCE_WEIGHT_MAX {
+        return weights.collect();
+    }
+    let divisor = weights.clone().fold(0, greatest_common_divisor);
+    let highest = i128::from(highest / divisor);
+    let most = i128::from(RESOURCE_WEIGHT_MAX).min(highest);
+    let scale = |weight: i64| {
+        let rounded = (i128::from(weight / divisor) * most + highest / 2) / highest;
+        // Each counts for something: none becomes 0, none is above the highest.
+        i64::try_from(rounded).map_or(RESOURCE_WEIGHT_MAX, |weight| weight.max(1))
+    };
+    weights.map(scale).collect()
+}
+
+fn greatest_common_divisor(one: i64, other: i64) -> i64 {
+    match other {
+        0 => one,
+        other => greatest_common_divisor(other, one % other),
     }
 }
 

@@ -124,8 +124,8 @@ fn document(text: &str, reading: Reading) -> Result<Value, PolicyError> {
     if let Err(error) = document::read(text, &mut documents) {
         return refuse("", error.to_string());
     }
-    if let Some(DuplicateKey { key, line }) = documents.1.first() {
-        return refuse("", format!("line {line}: key {key:?} already set in map"));
+    if let Some(duplicate) = documents.1.first() {
+        return refuse("", format!("line {}: {duplicate}", duplicate.line));
     }
     let Documents(mut documents, _) = documents;
     // Of several YAML documents 1.20 reads the first.

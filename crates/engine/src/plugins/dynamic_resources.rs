@@ -5,9 +5,10 @@
 //! score 0, as upstream gives them (`plugins/dynamicresources/dynamicresources.go`,
 //! Kubernetes 1.36).
 
+use crate::alone::failure;
 use crate::cluster::Cluster;
 use crate::framework::{
-    Code, DependsOn, FilterPlugin, Normalize, Plugin, Reason, Refusal, ScorePlugin,
+    Code, DependsOn, FilterPlugin, Normalize, Plugin, PreparedBy, Reason, Refusal, ScorePlugin,
 };
 use crate::ids::NodeId;
 use crate::pod_class::PodClass;
@@ -23,6 +24,10 @@ impl DynamicResources {
 impl Plugin for DynamicResources {
     fn name(&self) -> &'static str {
         Self::NAME
+    }
+
+    fn reserve_error_alone(&self) -> Option<&'static str> {
+        Some("not found")
     }
 }
 
@@ -47,11 +52,20 @@ impl FilterPlugin for DynamicResources {
     fn filter_node(&self, _: &PodClass, _: &Cluster, _: NodeId) -> Result<(), Refusal> {
         Ok(())
     }
+
+    fn filter_node_alone(&self, _: &PodClass, _: &Cluster, _: NodeId) -> Result<(), Refusal> {
+        let text = "not found";
+        Err(failure(Self::NAME, text))
+    }
 }
 
 impl ScorePlugin for DynamicResources {
     fn depends_on(&self) -> DependsOn {
         DependsOn::NodeObject
+    }
+
+    fn prepared_by(&self) -> PreparedBy {
+        PreparedBy::PreFilter
     }
 
     fn normalize(&self) -> Normalize {
@@ -60,5 +74,9 @@ impl ScorePlugin for DynamicResources {
 
     fn score_node(&self, _: &PodClass, _: &Cluster, _: NodeId) -> i64 {
         0
+    }
+
+    fn score_node_alone(&self, _: &PodClass, _: &Cluster, _: NodeId) -> Result<i64, String> {
+        Err("not found".into())
     }
 }

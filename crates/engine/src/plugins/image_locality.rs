@@ -6,7 +6,7 @@
 //! Source: `plugins/imagelocality/image_locality.go`, Kubernetes 1.36.
 
 use crate::cluster::Cluster;
-use crate::framework::{DependsOn, MAX_NODE_SCORE, Plugin, ScorePlugin};
+use crate::framework::{DependsOn, MAX_NODE_SCORE, Plugin, PreparedBy, ScorePlugin};
 use crate::ids::{NodeId, Symbol};
 use crate::pod_class::PodClass;
 use crate::release::Release;
@@ -68,6 +68,10 @@ impl Plugin for ImageLocality {
 impl ScorePlugin for ImageLocality {
     fn depends_on(&self) -> DependsOn {
         DependsOn::NodeObject
+    }
+
+    fn prepared_by(&self) -> PreparedBy {
+        PreparedBy::Nothing
     }
 
     fn score_node(&self, class: &PodClass, cluster: &Cluster, node: NodeId) -> i64 {

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+use crate::alone::RefusesAll;
 use crate::cluster::{Cluster, PodInfo};
 use crate::cross::{Counter, CrossFilter, CrossPlan, CrossScore, Source};
 use crate::framework::{
@@ -182,6 +183,15 @@ impl ClusterFilterPlugin for InterPodAffinity {
             !terms.required_affinity.is_empty() || !terms.required_anti_affinity.is_empty();
         (has_terms || !filter.existing_anti_affinity.is_empty())
             .then(|| Box::new(filter) as Box<dyn NodeFilter>)
+    }
+
+    fn prepare_filter_alone<'c>(
+        &'c self,
+        _: &IncomingPod<'c>,
+        _: &'c Cluster,
+    ) -> Option<Box<dyn NodeFilter + 'c>> {
+        let text = "error reading \"PreFilterInterPodAffinity\" from cycleState: not found";
+        Some(RefusesAll::failing(Self::NAME, text))
     }
 
     fn lower_filter(&self, pod: &IncomingPod<'_>, cluster: &Cluster, plan: &mut CrossPlan) -> bool {
@@ -487,6 +497,15 @@ impl ClusterScorePlugin for InterPodAffinity {
             weights,
             keys,
         }))
+    }
+
+    fn prepare_score_alone<'c>(
+        &'c self,
+        _: &IncomingPod<'c>,
+        _: &'c Cluster,
+        _: &[NodeId],
+    ) -> Result<Box<dyn NodeScore + 'c>, String> {
+        Err("failed to read \"PreScoreInterPodAffinity\" from cycleState: not found".into())
     }
 
     fn lower_score(

@@ -7,6 +7,7 @@
 
 use outrank_api::types::PodSpec;
 
+use crate::alone::failure;
 use crate::cluster::Cluster;
 use crate::framework::{Code, DependsOn, FilterPlugin, Plugin, Reason, Refusal};
 use crate::ids::NodeId;
@@ -99,6 +100,11 @@ impl FilterPlugin for NodeDeclaredFeatures {
             code,
             Reason::DeclaredFeaturesMismatch,
         ))
+    }
+
+    fn filter_node_alone(&self, _: &PodClass, _: &Cluster, _: NodeId) -> Result<(), Refusal> {
+        let text = "error reading \"PreFilterNodeDeclaredFeatures\" from cycle-state: not found";
+        Err(failure(Self::NAME, text))
     }
 }
 

@@ -35,6 +35,10 @@ impl FilterPlugin for NodeName {
         DependsOn::NodeObject
     }
 
+    fn has_pre_filter(&self) -> bool {
+        false
+    }
+
     fn applies(&self, class: &PodClass) -> bool {
         class.node_name.is_some()
     }

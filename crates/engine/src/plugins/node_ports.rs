@@ -4,6 +4,7 @@
 //! `0.0.0.0` clashes with every address.
 //! Source: `plugins/nodeports/node_ports.go`, Kubernetes 1.36.
 
+use crate::alone::failure;
 use crate::cluster::{Cluster, HostPort};
 use crate::framework::{Code, DependsOn, FilterPlugin, Plugin, Reason, Refusal};
 use crate::ids::{NodeId, Symbol, Symbols};
@@ -67,5 +68,10 @@ impl FilterPlugin for NodePorts {
             Code::Unschedulable,
             Reason::PortsTaken,
         ))
+    }
+
+    fn filter_node_alone(&self, _: &PodClass, _: &Cluster, _: NodeId) -> Result<(), Refusal> {
+        let text = "reading \"PreFilterNodePorts\" from cycleState: not found";
+        Err(failure(Self::NAME, text))
     }
 }

@@ -16,6 +16,7 @@
 
 use outrank_api::pod_resources::is_extended_resource_name;
 
+use crate::alone::failure;
 use crate::cluster::Cluster;
 use crate::framework::{
     Code, DependsOn, FilterPlugin, MAX_NODE_SCORE, Plugin, Reason, Refusal, ScorePlugin,
@@ -132,6 +133,11 @@ impl FilterPlugin for NodeResourcesFit {
             return Ok(());
         }
         Err(self.refuse(class, cluster, node))
+    }
+
+    fn filter_node_alone(&self, _: &PodClass, _: &Cluster, _: NodeId) -> Result<(), Refusal> {
+        let text = "error reading \"PreFilterNodeResourcesFit\" from cycleState: not found";
+        Err(failure(Self::NAME, text))
     }
 }
 

@@ -49,6 +49,10 @@ impl FilterPlugin for NodeUnschedulable {
         DependsOn::NodeObject
     }
 
+    fn has_pre_filter(&self) -> bool {
+        false
+    }
+
     fn filter_node(
         &self,
         class: &PodClass,

@@ -14,6 +14,7 @@ use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
 
+use crate::alone::RefusesAll;
 use crate::cluster::Cluster;
 use crate::cross::{Counter, CrossFilter, CrossPlan, CrossScore, Source};
 use crate::framework::{
@@ -355,6 +356,15 @@ impl ClusterFilterPlugin for PodTopologySpread {
         }))
     }
 
+    fn prepare_filter_alone<'c>(
+        &'c self,
+        _: &IncomingPod<'c>,
+        _: &'c Cluster,
+    ) -> Option<Box<dyn NodeFilter + 'c>> {
+        let text = "reading \"PreFilterPodTopologySpread\" from cycleState: not found";
+        Some(RefusesAll::failing(Self::NAME, text))
+    }
+
     fn lower_filter(&self, pod: &IncomingPod<'_>, cluster: &Cluster, plan: &mut CrossPlan) -> bool {
         let constraints = self.constraints(pod, cluster, true);
         if self.release == Release::V1_20 && !constraints.is_empty() {
@@ -492,6 +502,15 @@ impl ClusterScorePlugin for PodTopologySpread {
         score.find_domains(feasible);
         score.count_pods();
         Some(Box::new(score))
+    }
+
+    fn prepare_score_alone<'c>(
+        &'c self,
+        _: &IncomingPod<'c>,
+        _: &'c Cluster,
+        _: &[NodeId],
+    ) -> Result<Box<dyn NodeScore + 'c>, String> {
+        Err("error reading \"PreScorePodTopologySpread\" from cycleState: not found".into())
     }
 
     fn lower_score(

@@ -57,6 +57,10 @@ impl FilterPlugin for TaintToleration {
         DependsOn::NodeObject
     }
 
+    fn has_pre_filter(&self) -> bool {
+        false
+    }
+
     fn filter_node(
         &self,
         class: &PodClass,
@@ -98,5 +102,9 @@ impl ScorePlugin for TaintToleration {
                 })
         });
         disliked.count() as i64
+    }
+
+    fn score_node_alone(&self, _: &PodClass, _: &Cluster, _: NodeId) -> Result<i64, String> {
+        Err("failed to read \"PreScoreTaintToleration\" from cycleState: not found".into())
     }
 }

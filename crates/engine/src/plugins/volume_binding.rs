@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 
 use outrank_api::quantity::Quantity;
 
+use crate::alone::RefusesAll;
 use crate::cluster::Cluster;
 use crate::framework::{
     ClusterEvent, ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, NodeFilter,
@@ -48,6 +49,10 @@ impl VolumeBinding {
 impl Plugin for VolumeBinding {
     fn name(&self) -> &'static str {
         Self::NAME
+    }
+
+    fn reserve_error_alone(&self) -> Option<&'static str> {
+        Some("not found")
     }
 }
 
@@ -419,6 +424,15 @@ impl ClusterFilterPlugin for VolumeBinding {
     ) -> Option<Box<dyn NodeFilter + 'c>> {
         let filter = Filter::new(self.release, pod, cluster)?;
         Some(Box::new(filter))
+    }
+
+    fn prepare_filter_alone<'c>(
+        &'c self,
+        _: &IncomingPod<'c>,
+        _: &'c Cluster,
+    ) -> Option<Box<dyn NodeFilter + 'c>> {
+        let text = "not found";
+        Some(RefusesAll::failing(Self::NAME, text))
     }
 
     fn reserve(

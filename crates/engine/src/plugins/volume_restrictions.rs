@@ -8,6 +8,7 @@
 
 use outrank_api::decode::ObjectKind;
 
+use crate::alone::failure;
 use crate::cluster::Cluster;
 use crate::framework::{
     ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, MovedPods, NodeFilter, Plugin, Reason,
@@ -105,6 +106,20 @@ impl ClusterFilterPlugin for VolumeRestrictions {
         (has_disks || filter.taken_claims > 0).then(|| Box::new(filter) as Box<dyn NodeFilter>)
     }
 
+    /// Disks come first, and need no PreFilter.
+    fn prepare_filter_alone<'c>(
+        &'c self,
+        pod: &IncomingPod<'c>,
+        cluster: &'c Cluster,
+    ) -> Option<Box<dyn NodeFilter + 'c>> {
+        Some(Box::new(DisksOnly(Filter {
+            cluster,
+            volumes: cluster.storage.pod_volumes(pod.info.volumes),
+            taken_claims: 0,
+            moved: MovedPods::default(),
+        })))
+    }
+
     fn may_help(&self, pod: &IncomingPod<'_>, event: &ClusterEvent<'_>, cluster: &Cluster) -> bool {
         let storage = &cluster.storage;
         let own = storage.pod_volumes(pod.info.volumes);
@@ -160,6 +175,21 @@ impl NodeFilter for Filter<'_> {
             own.any(|(_, own)| own == *name)
         });
         self.taken_claims += by * shared.count() as i64;
+    }
+}
+
+/// The filter where PreFilter has not looked at claims.
+struct DisksOnly<'c>(Filter<'c>);
+
+impl NodeFilter for DisksOnly<'_> {
+    fn filter_node(&self, node: NodeId) -> Result<(), Refusal> {
+        self.0.filter_node(node)?;
+        let text = "cannot read \"PreFilterVolumeRestrictions\" from cycleState";
+        Err(failure(VolumeRestrictions::NAME, text))
+    }
+
+    fn count_pod(&mut self, pod: PodId, node: NodeId, by: i64) {
+        self.0.count_pod(pod, node, by);
     }
 }
 

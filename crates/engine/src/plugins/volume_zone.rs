@@ -8,6 +8,7 @@
 
 use outrank_api::decode::ObjectKind;
 
+use crate::alone::RefusesAll;
 use crate::cluster::Cluster;
 use crate::framework::{
     ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, Reason, Refusal,
@@ -135,6 +136,18 @@ impl ClusterFilterPlugin for VolumeZone {
         }
         let has_a_say = !filter.volumes.is_empty() || filter.problem.is_some();
         has_a_say.then(|| Box::new(filter) as Box<dyn NodeFilter>)
+    }
+
+    /// What PreFilter would say of the pod Filter says of each node.
+    fn prepare_filter_alone<'c>(
+        &'c self,
+        pod: &IncomingPod<'c>,
+        cluster: &'c Cluster,
+    ) -> Option<Box<dyn NodeFilter + 'c>> {
+        match self.pre_filter(pod, cluster) {
+            Ok(()) => self.prepare_filter(pod, cluster),
+            Err(refusal) => Some(Box::new(RefusesAll(refusal))),
+        }
     }
 
     fn may_help(&self, pod: &IncomingPod<'_>, event: &ClusterEvent<'_>, cluster: &Cluster) -> bool {

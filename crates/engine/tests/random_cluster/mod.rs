@@ -530,8 +530,19 @@ fn profile(scheduler_name: &'static str) -> impl Strategy<Value = ProfileConfig>
         added_affinity(),
         prop::bool::weighted(0.2),
     );
-    let custom = (filters, scores, weights, args).prop_map(
-        move |(filter, scores, weights, (scoring_strategy, added_affinity, ignores_gpus))| {
+    // Mostly those of the stages that read them, or more, so that some pods get a node.
+    let preparing = |names: Vec<String>| {
+        let count = names.len();
+        prop::option::weighted(0.3, subsequence(names, count - 1..=count).prop_shuffle())
+    };
+    let stages = (
+        preparing(default.filter.clone()),
+        preparing(names),
+        preparing(vec!["VolumeBinding".into(), "DynamicResources".into()]),
+    );
+    let custom = (filters, scores, weights, args, stages).prop_map(
+        move |(filter, scores, weights, args, (pre_filter, pre_score, reserve))| {
+            let (scoring_strategy, added_affinity, ignores_gpus) = args;
             let ignored = if ignores_gpus {
                 vec!["example.com".to_owned()]
             } else {
@@ -539,7 +550,10 @@ fn profile(scheduler_name: &'static str) -> impl Strategy<Value = ProfileConfig>
             };
             ProfileConfig {
                 scheduler_name: scheduler_name.to_owned(),
+                pre_filter,
                 filter,
+                pre_score,
+                reserve,
                 score: scores.into_iter().zip(weights).collect(),
                 added_affinity,
                 node_resources_fit: NodeResourcesFitArgs {

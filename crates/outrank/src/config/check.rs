@@ -1,17 +1,18 @@
 //! `outrank config check`: whether a configuration is right, and what it means.
 
 use std::fmt::Write;
+use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use outrank_config::{Configuration, ExtenderConfig, ProfileMeaning};
+use outrank_config::{ConfigWarning, Configuration, ExtenderConfig, ProfileMeaning};
 use serde_json::{Value, json};
 
 use super::DocumentFormat;
 use crate::table::{align_right, table, text};
-use crate::{print_structured, write_out};
+use crate::{print_structured, tell, write_out};
 
 /// Check a KubeSchedulerConfiguration and say what it means
 ///
@@ -41,12 +42,33 @@ pub(crate) struct Check {
 }
 
 pub(crate) fn main(arguments: &Check) -> Result<ExitCode> {
-    let config = super::read(&arguments.file)?;
+    let mut config = super::read(&arguments.file)?;
+    let missing = unreadable_files(&config);
+    for warning in &missing {
+        tell(&format!("warning: {}: {warning}", arguments.file.display()));
+    }
+    config.warnings.extend(missing);
     match arguments.output {
         None => write_out(&summary(&config)?)?,
         Some(format) => print_structured(&structured(&config), format == DocumentFormat::Yaml)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Files of extenders that cannot be read here. The scheduler may run elsewhere, so that this
+/// refuses nothing.
+fn unreadable_files(config: &Configuration) -> Vec<ConfigWarning> {
+    let unreadable = config.files.iter().filter_map(|named| {
+        let error = fs::read(&named.file).err()?;
+        Some(ConfigWarning {
+            path: named.path.clone(),
+            message: format!(
+                "cannot read {}: {error}; a scheduler that runs here does not start",
+                named.file
+            ),
+        })
+    });
+    unreadable.collect()
 }
 
 fn structured(config: &Configuration) -> Value {

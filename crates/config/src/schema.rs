@@ -160,7 +160,7 @@ fn scoring_strategy() -> Value {
 fn extender() -> Value {
     let managed = json!({"name": text(), "ignoredByScheduler": boolean()});
     let mut extender = object(json!({
-        "urlPrefix": {"type": "string", "pattern": "^https?://[^/]"},
+        "urlPrefix": {"type": "string", "pattern": "^[hH][tT][tT][pP][sS]?://[^/]"},
         "filterVerb": text(),
         "preemptVerb": text(),
         "prioritizeVerb": text(),

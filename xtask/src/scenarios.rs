@@ -414,7 +414,7 @@ impl Run {
             .map(|candidate| {
                 json!({"node": cluster.name(candidate.node),
                     "victims": self.pod_keys(&candidate.victims.pods),
-                    "pdbViolations": candidate.victims.pdb_violations})
+                    "pdbViolations": candidate.victims.violating.len()})
             })
             .collect();
         candidates.sort_by_key(|candidate| candidate["node"].as_str().map(str::to_owned));

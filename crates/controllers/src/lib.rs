@@ -8,7 +8,8 @@
 //!
 //! * [`workloads`]: Deployment, ReplicaSet, ReplicationController, StatefulSet,
 //!   DaemonSet, Job and CronJob become pods;
-//! * [`volumes`]: claims become bound to volumes.
+//! * [`volumes`]: claims become bound to volumes;
+//! * [`disruption`]: how many pods PodDisruptionBudgets allow to go.
 //!
 //! ```
 //! use outrank_api::types::{Deployment, DeploymentSpec, ObjectMeta};
@@ -25,7 +26,8 @@
 //! assert!(owner.name.starts_with("web-"));
 //! ```
 
+pub mod disruption;
 pub mod volumes;
 pub mod workloads;
 
-pub use workloads::{Reconciled, TooManyPods, Workload, expand, reconcile};
+pub use workloads::{Reconciled, TooManyPods, Workload, expand, reconcile, replacement};

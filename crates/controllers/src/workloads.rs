@@ -37,6 +37,7 @@ mod deployment;
 mod existing;
 mod job;
 mod pods;
+mod replacement;
 mod replica_set;
 mod stateful_set;
 
@@ -50,6 +51,8 @@ use outrank_api::types::{
 
 use self::existing::ExistingPods;
 use self::pods::PodMaker;
+
+pub use self::replacement::replacement;
 
 /// Pods that one call of [`reconcile`] creates at most.
 ///

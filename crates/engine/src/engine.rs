@@ -28,7 +28,7 @@ use crate::pod_class::PodClass;
 use crate::pod_match::{LabelMatch, compile_labels};
 use crate::pod_row::{PodRow, PodTable, Standing};
 use crate::preemption::{Budgets, Preemption, PreemptionReport, Preemptor};
-use crate::profile::{DEFAULT_SCHEDULER_NAME, Profile, ProfileConfig};
+use crate::profile::{DEFAULT_PREEMPTION, DEFAULT_SCHEDULER_NAME, Profile, ProfileConfig};
 use crate::queue::{Backoff, SchedulingQueue, TimeNanos};
 use crate::release::Release;
 use crate::sampling::{Rotation, Sample};
@@ -151,6 +151,28 @@ impl Default for EngineConfig {
             backoff: Backoff::default(),
             tie_seed: None,
         }
+    }
+}
+
+impl EngineConfig {
+    /// Has all profiles preempt, or none (as `disablePreemption: true` did in configurations
+    /// of the past).
+    pub fn switch_preemption(&mut self, is_on: bool) {
+        for profile in &mut self.profiles {
+            let is_there = profile.preempts();
+            match is_on {
+                true if !is_there => profile.post_filter.push(DEFAULT_PREEMPTION.into()),
+                true => {}
+                false => profile
+                    .post_filter
+                    .retain(|name| name != DEFAULT_PREEMPTION),
+            }
+        }
+    }
+
+    /// Whether some profile preempts.
+    pub fn preempts(&self) -> bool {
+        self.profiles.iter().any(ProfileConfig::preempts)
     }
 }
 

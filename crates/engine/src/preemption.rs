@@ -55,8 +55,8 @@ pub struct Preemption {
 pub struct Victims {
     /// The pods, the most important first; at least one.
     pub pods: Vec<PodId>,
-    /// How many of them a PodDisruptionBudget does not allow to go.
-    pub pdb_violations: usize,
+    /// Those of them that a PodDisruptionBudget does not allow to go.
+    pub violating: Vec<PodId>,
 }
 
 /// A node on which the pod would have a place if others went.
@@ -408,7 +408,7 @@ impl Cost {
         let started = standings().filter(|it| it.priority == highest);
         let started = started.map(|it| it.started_nanos).min();
         Self {
-            pdb_violations: victims.pdb_violations,
+            pdb_violations: victims.violating.len(),
             highest_priority: highest,
             priority_sum: standings()
                 .map(|it| i64::from(it.priority) - i64::from(i32::MIN))
@@ -510,7 +510,7 @@ impl<'d, 'p, 'f> DryRun<'d, 'p, 'f> {
         for (pod, usage) in violating {
             away.extend(self.reprieve_one(node, pod, usage));
         }
-        let pdb_violations = away.len();
+        let violating = away.iter().map(|(pod, _)| *pod).collect();
         for (pod, usage) in others {
             away.extend(self.reprieve_one(node, pod, usage));
         }
@@ -519,7 +519,7 @@ impl<'d, 'p, 'f> DryRun<'d, 'p, 'f> {
         }
         let victims = Victims {
             pods: away.iter().map(|(pod, _)| *pod).collect(),
-            pdb_violations,
+            violating,
         };
         (victims, away)
     }

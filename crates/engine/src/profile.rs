@@ -206,6 +206,13 @@ impl Default for ProfileConfig {
 }
 
 impl ProfileConfig {
+    /// Whether pods of lower priority may be killed for others.
+    pub fn preempts(&self) -> bool {
+        self.post_filter
+            .iter()
+            .any(|name| name == DEFAULT_PREEMPTION)
+    }
+
     /// Whether there are nodes that may not be considered.
     pub fn samples_nodes(&self) -> bool {
         self.percentage_of_nodes_to_score

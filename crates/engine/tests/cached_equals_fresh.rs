@@ -93,7 +93,7 @@ fn told(preemption: &Preemption, engine: &Engine) -> String {
         "{} loses {} ({} against budgets), {} no longer nominated",
         engine.cluster().name(preemption.node),
         names(&preemption.victims.pods),
-        preemption.victims.pdb_violations,
+        preemption.victims.violating.len(),
         names(&preemption.cleared_nominations),
     )
 }

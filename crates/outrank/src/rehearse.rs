@@ -13,6 +13,8 @@ use outrank_api::decode::{
     Ignored, KeepRaw, LoadOptions, Loaded, LoadedObject, ObjectKey, load_with,
 };
 use outrank_api::schema;
+use outrank_engine::EngineConfig;
+use outrank_engine::extensions::Extensions;
 use outrank_extender::HttpExtender;
 use outrank_rehearse::input::{self, Input};
 use outrank_rehearse::report::Report;
@@ -57,8 +59,11 @@ volumeattachments,poddisruptionbudgets -A -o yaml | outrank rehearse -f - --appl
   outrank rehearse --trace nodes.csv pods.csv
   outrank rehearse --trace nodes.csv pods.csv --replay
 
-  # In a pipeline: fail if anything would wait
-  outrank rehearse -f cluster.yaml --apply new.yaml --fail-on pending
+  # Who would be killed if preemption were switched on
+  outrank rehearse -f dump.yaml --preemption on
+
+  # In a pipeline: fail if the change would have anybody killed, or wait
+  outrank rehearse -f cluster.yaml --apply new.yaml --fail-on victims,pending
 
 Exit codes:
   0  rehearsed
@@ -98,6 +103,15 @@ pub(crate) struct Rehearse {
     #[arg(long, value_enum, value_name = "RELEASE", requires = "config")]
     policy_compat: Option<PolicyCompat>,
 
+    /// Have pods of lower priority killed for others (on), or never (off), whatever the
+    /// configuration says; who is killed is told compared with the opposite.
+    #[arg(long, value_enum, value_name = "on|off")]
+    preemption: Option<Preemption>,
+
+    /// How often a pod may be killed and made again before that is told as a loop.
+    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    loop_limit: usize,
+
     /// Shuffle nodes of equal score by this seed instead of taking the smallest name.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
@@ -128,9 +142,23 @@ enum Output {
 }
 
 #[derive(Clone, Copy, ValueEnum, PartialEq, Eq)]
+enum Preemption {
+    /// Pods of lower priority are killed for others.
+    On,
+    /// Nobody is killed.
+    Off,
+}
+
+#[derive(Clone, Copy, ValueEnum, PartialEq, Eq)]
 enum FailOn {
     /// A pod waits.
     Pending,
+    /// A pod is killed; if there is a change, one that would not be killed without it.
+    Victims,
+    /// One of these is killed though a PodDisruptionBudget does not allow it.
+    Pdb,
+    /// A pod is killed and made again more often than --loop-limit.
+    Loop,
     /// Admission refuses a pod, or the kubelet would.
     Refused,
     /// The input has warnings.
@@ -185,14 +213,55 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
             arguments.filename.join(", ")
         );
     }
+    let changes_objects = !changes.objects.is_empty();
+    // Compared with this, the report says what the change causes.
+    let without = match changes_objects {
+        true => Some(Scenario::new(cluster.objects.clone(), Vec::new())),
+        false => None,
+    };
+    let without = without.transpose().map_err(anyhow::Error::msg)?;
     let scenario = Scenario::new(cluster.objects, changes.objects);
     let scenario = scenario.map_err(anyhow::Error::msg)?;
     for warning in &scenario.warnings {
         tell(&format!("warning: {warning}"));
     }
     let warnings = cluster.warnings + changes.warnings + scenario.warnings.len() + config_warnings;
-    let report = run_scenario(&scenario, &options)?;
+    let report = compare(arguments, &options, &scenario, without.as_ref())?;
     finish(arguments, report, warnings)
+}
+
+/// Rehearses with and without the change, if there is one, and says what differs in who is
+/// killed. `without` is the cluster without changes of objects. A configuration is a change of
+/// its own only if there is no other.
+fn compare(
+    arguments: &Rehearse,
+    options: &RunOptions,
+    scenario: &Scenario,
+    without: Option<&Scenario>,
+) -> Result<Report> {
+    let mut with_change = options.clone();
+    let mut without_change = options.clone();
+    if let Some(preemption) = arguments.preemption {
+        let is_on = preemption == Preemption::On;
+        with_change.engine.switch_preemption(is_on);
+        without_change.engine.switch_preemption(!is_on);
+    } else if without.is_none() && arguments.config.is_some() {
+        let defaults = EngineConfig {
+            tie_seed: options.engine.tie_seed,
+            ..EngineConfig::default()
+        };
+        without_change.engine = defaults;
+        without_change.extensions = Extensions::default();
+    }
+    let mut report = run_scenario(scenario, &with_change)?;
+    let is_change = without.is_some()
+        || arguments.preemption.is_some()
+        || (arguments.config.is_some() && !report.victims.is_empty());
+    if is_change && !report.victims.is_empty() {
+        let before = run_scenario(without.unwrap_or(scenario), &without_change)?;
+        report.compare(&before);
+    }
+    Ok(report)
 }
 
 /// Leaves with exit code 2 if options do not go together.
@@ -220,12 +289,9 @@ fn check_arguments(arguments: &Rehearse) {
         if arguments.namespace.is_some() {
             refuse("--replay has no -n");
         }
-        if arguments
-            .fail_on
-            .iter()
-            .any(|condition| *condition != FailOn::Pending)
-        {
-            refuse("--replay has --fail-on pending only");
+        let has = [FailOn::Pending, FailOn::Victims];
+        if arguments.fail_on.iter().any(|it| !has.contains(it)) {
+            refuse("--replay has --fail-on pending and --fail-on victims only");
         }
     }
 }
@@ -244,6 +310,7 @@ fn read_options(arguments: &Rehearse) -> Result<(RunOptions, usize)> {
         }
     }
     options.engine.tie_seed = arguments.seed;
+    options.loop_limit = arguments.loop_limit;
     Ok((options, warnings))
 }
 
@@ -257,14 +324,16 @@ fn rehearse_trace(
         let pods = trace.pods.into_iter().map(|task| task.pod).collect();
         let scenario = Scenario::of_new_pods(trace.nodes, pods, &trace.priority_classes);
         let scenario = scenario.map_err(anyhow::Error::msg)?;
-        return finish(
-            arguments,
-            run_scenario(&scenario, options)?,
-            config_warnings,
-        );
+        let report = compare(arguments, options, &scenario, None)?;
+        return finish(arguments, report, config_warnings);
+    }
+    let mut options = options.clone();
+    if let Some(preemption) = arguments.preemption {
+        let is_on = preemption == Preemption::On;
+        options.engine.switch_preemption(is_on);
     }
     let bar = progress::bar("replaying");
-    let report = replay(&trace, options, &mut |done, total| {
+    let report = replay(&trace, &options, &mut |done, total| {
         progress::advance(&bar, done, total)
     });
     bar.finish_and_clear();
@@ -275,7 +344,11 @@ fn rehearse_trace(
         }
         _ => write_out(&text::replay(&report))?,
     }
-    let failed = arguments.fail_on.contains(&FailOn::Pending) && report.pending > 0;
+    let failed = arguments.fail_on.iter().any(|condition| match condition {
+        FailOn::Pending => report.pending > 0,
+        FailOn::Victims => !report.victims.is_empty(),
+        _ => false,
+    });
     Ok(if failed {
         ExitCode::from(FAILED_ON)
     } else {
@@ -385,6 +458,9 @@ fn finish(arguments: &Rehearse, mut report: Report, mut warnings: usize) -> Resu
     }
     let failed = arguments.fail_on.iter().any(|condition| match condition {
         FailOn::Pending => report.summary.pending() > 0,
+        FailOn::Victims => report.summary.victims > 0,
+        FailOn::Pdb => report.summary.pdb_violations > 0,
+        FailOn::Loop => !report.loops.is_empty(),
         FailOn::Refused => report.summary.refused + report.kubelet_refusals.len() > 0,
         FailOn::Warnings => warnings > 0,
     });
@@ -411,6 +487,7 @@ fn keep_namespace(report: &mut Report, namespace: &str) {
     let is_kept = |key: &str| key.split('/').next() == Some(namespace);
     report.placed.retain(|pod| pod.namespace == namespace);
     report.pending.retain(|pod| pod.namespace == namespace);
+    report.victims.retain(|pod| pod.namespace == namespace);
     report.refused.retain(|refused| is_kept(&refused.pod));
     report.deleted.retain(|pod| is_kept(pod));
     let refusals = &mut report.kubelet_refusals;

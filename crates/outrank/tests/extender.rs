@@ -105,7 +105,7 @@ fn a_resource_can_be_left_to_its_extender() {
     let output = rehearse(&server, extender(false));
     let pending = report(&output)["pending"].clone();
     assert_eq!(
-        pending[0]["message"],
+        pending[0]["filterMessage"],
         "0/2 nodes are available: 2 Insufficient example.com/fpga."
     );
     assert_eq!(server.calls().len(), 1);
@@ -119,7 +119,10 @@ fn what_an_extender_says_is_in_the_report() {
     let output = rehearse(&server, json!({"filterVerb": "filter"}));
     let report = report(&output);
     let pending = &report["pending"][0];
-    assert_eq!(pending["message"], "0/2 nodes are available: 2 no licence.");
+    assert_eq!(
+        pending["filterMessage"],
+        "0/2 nodes are available: 2 no licence."
+    );
     assert_eq!(pending["reasons"][0]["plugin"], "Extender");
 }
 

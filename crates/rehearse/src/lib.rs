@@ -31,7 +31,7 @@
 //! let scenario = Scenario::new(loaded.objects, Vec::new()).unwrap();
 //! let report = run(&scenario, &RunOptions::default(), &mut |_, _| {}).unwrap();
 //! assert_eq!((report.summary.placed, report.summary.unschedulable), (2, 1));
-//! assert_eq!(report.pending[0].message, "0/1 nodes are available: 1 Insufficient cpu.");
+//! assert_eq!(report.pending[0].filter_message, "0/1 nodes are available: 1 Insufficient cpu.");
 //! ```
 
 pub mod input;

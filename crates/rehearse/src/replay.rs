@@ -3,17 +3,22 @@
 //!
 //! A pod runs for as long as it did in the trace (from creation to deletion), counted from
 //! when it is placed here. At one instant, pods that go make room first, then pods that
-//! come are queued, then everything that can be placed is. Deciding takes no virtual time.
+//! come are queued, then everything that can be placed is. Deciding takes no virtual time, and
+//! neither does it take pods to go that are killed for others: they come again at once.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::sync::Arc;
 
+use outrank_api::time::rfc3339;
 use outrank_api::types::Pod;
-use outrank_engine::ids::PodId;
+use outrank_engine::ids::{NodeId, PodId};
+use outrank_engine::preemption::Preemption;
 use outrank_engine::{Engine, Event, Outcome, TimeNanos};
 use serde::Serialize;
 
 use crate::run::RunOptions;
+use crate::run::kills::gpus;
 use crate::scenario::Scenario;
 use crate::trace::Trace;
 
@@ -49,6 +54,39 @@ pub struct ReplayReport {
     pub utilization: Vec<Span>,
     /// Why pods still wait at the end: kube-scheduler's message, and how many pods.
     pub reasons: BTreeMap<String, usize>,
+    /// Pods that were killed so that others had a place, in the order in which they went.
+    /// Each comes again at once and has all of its work before it.
+    pub victims: Vec<ReplayVictim>,
+    /// GPUs that victims held, times the seconds that they had run: work that was lost.
+    pub lost_gpu_seconds: u64,
+    /// Pods that were killed more than once.
+    pub killed_again: usize,
+}
+
+/// A pod that was killed so that another had a place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplayVictim {
+    /// When.
+    pub at_seconds: u64,
+    /// `namespace/name`.
+    pub pod: String,
+    /// Its priority.
+    pub priority: i32,
+    /// Name of its PriorityClass; empty if it has none.
+    pub priority_class_name: String,
+    /// The node that it lost.
+    pub node: String,
+    /// GPUs that it held.
+    pub gpus: i64,
+    /// For how long it had run.
+    pub running_seconds: u64,
+    /// `namespace/name` of the pod that had it killed.
+    pub killed_by: String,
+    /// The priority of that pod.
+    pub killed_by_priority: i32,
+    /// How often it was killed, this time included.
+    pub kills: usize,
 }
 
 /// Percentiles of times, in seconds.
@@ -100,6 +138,10 @@ struct Task {
     pod: Pod,
     arrival: TimeNanos,
     duration: Option<TimeNanos>,
+    /// When it last got its place; `None` if it never did.
+    started: Option<TimeNanos>,
+    /// How often it was killed. A departure counts for the run that it was planned in.
+    kills: usize,
 }
 
 struct Replay {
@@ -107,7 +149,12 @@ struct Replay {
     tasks: Vec<Task>,
     /// Tasks that came, by the engine's number.
     tasks_by_pod: HashMap<PodId, usize>,
-    departures: BinaryHeap<Reverse<(TimeNanos, usize)>>,
+    /// When, which task, and how often it was killed before.
+    departures: BinaryHeap<Reverse<(TimeNanos, usize, usize)>>,
+    victims: Vec<ReplayVictim>,
+    lost_gpu_seconds: u64,
+    /// Whether pods may be killed for others.
+    preempts: bool,
     now: TimeNanos,
     waiting: usize,
     decisions: usize,
@@ -141,12 +188,17 @@ impl Replay {
                 duration: task
                     .departure_seconds
                     .map(|end| nanos(task.arrival_seconds, end)),
+                started: None,
+                kills: 0,
             });
         Ok(Self {
             tasks: tasks.collect(),
             engine,
             tasks_by_pod: HashMap::new(),
             departures: BinaryHeap::new(),
+            victims: Vec::new(),
+            lost_gpu_seconds: 0,
+            preempts: options.engine.preempts(),
             now: 0,
             waiting: 0,
             decisions: 0,
@@ -161,7 +213,7 @@ impl Replay {
         let mut arrived = 0;
         loop {
             let arrival = self.tasks.get(arrived).map(|task| task.arrival);
-            let departure = self.departures.peek().map(|Reverse((time, _))| *time);
+            let departure = self.departures.peek().map(|Reverse((time, ..))| *time);
             let Some(now) = arrival.into_iter().chain(departure).min() else {
                 break;
             };
@@ -182,10 +234,13 @@ impl Replay {
     }
 
     fn depart(&mut self) {
-        while let Some(&Reverse((time, task))) = self.departures.peek()
+        while let Some(&Reverse((time, task, kills))) = self.departures.peek()
             && time <= self.now
         {
             self.departures.pop();
+            if self.tasks[task].kills != kills {
+                continue;
+            }
             let metadata = &self.tasks[task].pod.metadata;
             let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
             if let Some(pod) = self.engine.pod(&namespace, &name) {
@@ -209,23 +264,79 @@ impl Replay {
     fn place(&mut self) {
         while let Some(decision) = self.engine.next(self.now) {
             self.decisions += 1;
-            if !matches!(decision.outcome, Outcome::Scheduled { .. }) {
-                continue;
+            if let Some(preemption) = &decision.preemption {
+                self.carry_out(decision.pod, preemption);
             }
-            let task = self.tasks_by_pod[&decision.pod];
-            let Task {
-                arrival, duration, ..
-            } = self.tasks[task];
-            self.waiting -= 1;
-            self.waits.push(self.now - arrival);
-            self.count(decision.pod, 1);
-            if let Some(duration) = duration {
-                self.departures
-                    .push(Reverse((self.now.saturating_add(duration), task)));
+            if let Outcome::Scheduled { node, .. } = decision.outcome {
+                self.start(decision.pod, node);
             }
         }
         if self.waiting > self.peak.0 {
             self.peak = (self.waiting, self.now);
+        }
+    }
+
+    /// The node takes a pod.
+    fn start(&mut self, pod: PodId, node: NodeId) {
+        let task = self.tasks_by_pod[&pod];
+        let Task {
+            arrival, duration, ..
+        } = self.tasks[task];
+        self.waiting -= 1;
+        if self.tasks[task].started.is_none() {
+            self.waits.push(self.now - arrival);
+        }
+        self.tasks[task].started = Some(self.now);
+        self.count(pod, 1);
+        if let Some(duration) = duration {
+            let end = self.now.saturating_add(duration);
+            let kills = self.tasks[task].kills;
+            self.departures.push(Reverse((end, task, kills)));
+        }
+        if self.preempts {
+            let mut running = self.tasks[task].pod.clone();
+            let node_name = self.engine.cluster().name(node).to_owned();
+            Arc::make_mut(&mut running.spec).node_name = node_name;
+            running.status.phase = "Running".into();
+            let now = i64::try_from(self.now).unwrap_or(i64::MAX);
+            running.status.start_time = Some(rfc3339(now));
+            self.engine.handle(Event::PodChanged(running), self.now);
+        }
+    }
+
+    /// Victims go at once, and come again at once.
+    fn carry_out(&mut self, preemptor: PodId, preemption: &Preemption) {
+        let node = self.engine.cluster().name(preemption.node).to_owned();
+        for victim in &preemption.victims.pods {
+            let Some(&task) = self.tasks_by_pod.get(victim) else {
+                continue;
+            };
+            self.count(*victim, -1);
+            self.tasks_by_pod.remove(victim);
+            let started = self.tasks[task].started.unwrap_or(self.now);
+            self.tasks[task].kills += 1;
+            let pod = &self.tasks[task].pod;
+            let killer = &self.tasks[self.tasks_by_pod[&preemptor]].pod;
+            let running_seconds = (self.now - started) / NANOS_PER_SECOND;
+            let gpus = gpus(pod);
+            self.lost_gpu_seconds += running_seconds * gpus as u64;
+            self.victims.push(ReplayVictim {
+                at_seconds: self.now / NANOS_PER_SECOND,
+                pod: pod.key(),
+                priority: pod.spec.priority.unwrap_or(0),
+                priority_class_name: pod.spec.priority_class_name.clone(),
+                node: node.clone(),
+                gpus,
+                running_seconds,
+                killed_by: killer.key(),
+                killed_by_priority: killer.spec.priority.unwrap_or(0),
+                kills: self.tasks[task].kills,
+            });
+            let metadata = &pod.metadata;
+            let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
+            self.engine
+                .handle(Event::PodGone { namespace, name }, self.now);
+            self.arrive(task);
         }
     }
 
@@ -268,6 +379,9 @@ impl Replay {
             peak_pending_seconds: self.peak.1 / NANOS_PER_SECOND,
             utilization: self.utilization(),
             reasons,
+            killed_again: self.tasks.iter().filter(|task| task.kills > 1).count(),
+            victims: std::mem::take(&mut self.victims),
+            lost_gpu_seconds: self.lost_gpu_seconds,
         }
     }
 

@@ -4,7 +4,7 @@
 //! only ever added. Amounts are integers: `cpu` in thousandths of a core, memory and
 //! storage in bytes, everything else in units.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
 
@@ -20,6 +20,10 @@ pub struct Report {
     pub placed: Vec<PlacedPod>,
     /// Pods that wait, in the order in which they came.
     pub pending: Vec<PendingPod>,
+    /// Pods that are killed so that others have a place, in the order in which they go.
+    pub victims: Vec<Victim>,
+    /// Pods that were killed and made again more often than is told.
+    pub loops: Vec<PreemptionLoop>,
     /// Pods that admission refused.
     pub refused: Vec<RefusedPod>,
     /// Pods that their controllers delete, because there are more than asked for.
@@ -58,6 +62,13 @@ pub struct Summary {
     pub finished: usize,
     /// Pods that are being deleted before they got a node; they are left alone.
     pub terminating: usize,
+    /// Pods that are killed so that others have a place; if there is a change, those only that
+    /// would not be killed without it.
+    pub victims: usize,
+    /// Those of them that a PodDisruptionBudget does not allow to go.
+    pub pdb_violations: usize,
+    /// Pods that would be killed without the change, too.
+    pub victims_without_change: usize,
 }
 
 impl Summary {
@@ -105,13 +116,120 @@ pub struct PendingPod {
     pub priority_class_name: String,
     /// How it waits.
     pub state: PendingState,
-    /// kube-scheduler's message.
+    /// kube-scheduler's message, all of it.
     pub message: String,
-    /// Whether a real cluster might evict pods of lower priority for it: its policy allows
-    /// that, there are such pods on nodes, and for some node it could help.
+    /// The part of it that says why nodes refuse the pod.
+    pub filter_message: String,
+    /// Why nobody is killed for it; `null` if preemption is off, or somebody is.
+    pub no_preemption: Option<NoPreemption>,
+    /// Whether pods of lower priority might be killed for it were preemption on, where it is
+    /// off: its policy allows that, there are such pods on nodes, and for some node it could
+    /// help.
     pub may_preempt: bool,
     /// Reasons, most nodes first.
     pub reasons: Vec<PodReason>,
+}
+
+/// A pod that is killed so that another has a place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Victim {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// `Kind/name` of its controller.
+    pub owner: Option<String>,
+    /// Priority.
+    pub priority: i32,
+    /// Name of its PriorityClass; empty if it has none.
+    pub priority_class_name: String,
+    /// The node that it loses.
+    pub node: String,
+    /// GPUs that it holds.
+    pub gpus: i64,
+    /// For how long it has run, up to the newest time that the input tells; `null` if it does
+    /// not tell when the pod started.
+    pub running_seconds: Option<u64>,
+    /// `namespace/name` of the pod that has it killed.
+    pub killed_by: String,
+    /// The priority of that pod.
+    pub killed_by_priority: i32,
+    /// Whether a PodDisruptionBudget does not allow it to go.
+    pub pdb_violated: bool,
+    /// How many kills there are up to this one, each by the replacement of the victim before;
+    /// 1 if no other kill led to it.
+    pub chain_length: usize,
+    /// What becomes of the pod that its controller makes in its place.
+    pub replacement: Replacement,
+    /// Whether it is killed without the change, too.
+    pub without_change: bool,
+}
+
+impl Victim {
+    /// `namespace/name`.
+    pub fn key(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+/// The pod that is made in place of a victim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Replacement {
+    /// Its `namespace/name`.
+    pub pod: Option<String>,
+    /// What becomes of it.
+    pub state: ReplacementState,
+    /// The node it goes to.
+    pub node: Option<String>,
+}
+
+/// What becomes of the pod that is made in place of a victim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum ReplacementState {
+    /// Nobody makes one: the victim has no controller.
+    #[default]
+    Nobody,
+    /// It finds a place.
+    Placed,
+    /// It waits.
+    Waiting,
+    /// It is killed in turn.
+    Killed,
+    /// It was killed and made again so often that it is no longer followed.
+    Loop,
+}
+
+/// A pod that is killed and made again, over and over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PreemptionLoop {
+    /// `namespace/name` of the first pod.
+    pub pod: String,
+    /// How often it was killed.
+    pub kills: usize,
+    /// `namespace/name` of the pod that had it killed last.
+    pub killed_by: String,
+}
+
+impl Report {
+    /// Marks the victims that `without`, the report of the same cluster without the change,
+    /// has as well, and counts the others.
+    pub fn compare(&mut self, without: &Report) {
+        let before: HashSet<String> = without.victims.iter().map(Victim::key).collect();
+        for victim in &mut self.victims {
+            victim.without_change = before.contains(&victim.key());
+        }
+        self.count_victims();
+    }
+
+    /// Counts victims for the summary.
+    pub(crate) fn count_victims(&mut self) {
+        let caused = || self.victims.iter().filter(|it| !it.without_change);
+        self.summary.victims = caused().count();
+        self.summary.pdb_violations = caused().filter(|it| it.pdb_violated).count();
+        self.summary.victims_without_change = self.victims.len() - self.summary.victims;
+    }
 }
 
 /// How a pod waits.
@@ -137,6 +255,15 @@ pub struct PodReason {
     pub code: String,
     /// kube-scheduler's texts.
     pub reasons: Vec<String>,
+}
+
+/// Why nobody is killed for a pod that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NoPreemption {
+    /// kube-scheduler's text.
+    pub message: String,
+    /// Why it would not help on nodes that were tried, most nodes first.
+    pub tried: Vec<PodReason>,
 }
 
 /// A pod that the kubelet of its node would refuse.

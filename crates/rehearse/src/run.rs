@@ -1,35 +1,53 @@
 //! Everything at once: all pods of a cluster are scheduled until nothing moves any more.
 
+pub(crate) mod kills;
 mod usage;
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use outrank_api::types::{Node, Pod};
 use outrank_controllers::volumes::PersistentVolumeBinder;
+use outrank_engine::cluster::Cluster;
 use outrank_engine::diagnosis::Diagnosis;
 use outrank_engine::extensions::Extensions;
-use outrank_engine::framework::Code;
+use outrank_engine::framework::{Code, Refusal};
 use outrank_engine::ids::{NodeId, PodId};
 use outrank_engine::plugins::node_affinity::NodeAffinity;
 use outrank_engine::plugins::node_ports::NodePorts;
 use outrank_engine::plugins::node_resources_fit::NodeResourcesFit;
-use outrank_engine::{Engine, EngineConfig, Event, Outcome, PodState};
+use outrank_engine::preemption::PostFilterRefusal;
+use outrank_engine::{Engine, EngineConfig, Event, Outcome, PodState, TimeNanos};
 
 use crate::report::{
-    KubeletRefusal, PendingPod, PendingState, PlacedPod, PodReason, Report, Summary,
+    KubeletRefusal, NoPreemption, PendingPod, PendingState, PlacedPod, PodReason, Report, Summary,
 };
 use crate::scenario::left_out::evicting_taint;
 use crate::scenario::{Scenario, owner_of};
+use kills::{BudgetBook, Life};
 use usage::Usage;
 
 /// How a rehearsal runs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct RunOptions {
     /// How the engine decides.
     pub engine: EngineConfig,
     /// Plugins and extenders beside those that it brings. Extenders are asked to filter and to
     /// prioritize, never to bind.
     pub extensions: Extensions,
+    /// How often a pod may be killed and made again before it is told as a loop and followed
+    /// no longer.
+    pub loop_limit: usize,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            engine: EngineConfig::default(),
+            extensions: Extensions::default(),
+            loop_limit: 3,
+        }
+    }
 }
 
 impl RunOptions {
@@ -38,12 +56,7 @@ impl RunOptions {
     /// # Errors
     /// What the engine refuses in its configuration.
     pub(crate) fn engine(&self) -> Result<Engine, String> {
-        let mut config = self.engine.clone();
-        for profile in &mut config.profiles {
-            // Nobody would carry out a preemption.
-            profile.post_filter.clear();
-        }
-        Engine::with_extensions(&config, self.extensions.clone())
+        Engine::with_extensions(&self.engine, self.extensions.clone())
     }
 }
 
@@ -64,9 +77,18 @@ pub fn run(
         report: Report::default(),
         scores: HashMap::new(),
         lowest_bound_priority: None,
+        as_of_nanos: scenario.as_of_nanos,
+        now: TimeNanos::try_from(scenario.as_of_nanos).unwrap_or(0),
+        preempts: options.engine.preempts(),
+        loop_limit: options.loop_limit,
+        budgets: BudgetBook::default(),
+        healthy: HashSet::new(),
+        lives: HashMap::new(),
+        replaced: 0,
     };
     run.load_nodes(scenario);
     run.load_bound(scenario);
+    run.load_budgets(scenario);
     let before = Usage::of(run.engine.cluster());
     run.load_changes(scenario);
     run.schedule(progress);
@@ -78,20 +100,34 @@ struct Run<'s> {
     engine: Engine,
     binder: PersistentVolumeBinder,
     /// The pods that the engine knows.
-    pods: HashMap<PodId, &'s Pod>,
+    pods: HashMap<PodId, Cow<'s, Pod>>,
     scores: HashMap<PodId, (usize, i64)>,
     /// The lowest priority of a pod on a node when everything is decided.
     lowest_bound_priority: Option<i32>,
     report: Report,
+    /// The newest time that the input tells, and the time of all that happens.
+    as_of_nanos: i64,
+    now: TimeNanos,
+    /// Whether pods may be killed for others.
+    preempts: bool,
+    loop_limit: usize,
+    budgets: BudgetBook,
+    /// Pods that count as healthy for their budgets.
+    healthy: HashSet<PodId>,
+    /// Pods that were made in place of victims.
+    lives: HashMap<PodId, Life>,
+    /// How many were.
+    replaced: u64,
 }
 
 impl<'s> Run<'s> {
     fn load_nodes(&mut self, scenario: &'s Scenario) {
         for event in &scenario.surroundings {
-            self.engine.handle(event.clone(), 0);
+            self.engine.handle(event.clone(), self.now);
         }
         for node in &scenario.nodes {
-            self.engine.handle(Event::NodeChanged(node.clone()), 0);
+            self.engine
+                .handle(Event::NodeChanged(node.clone()), self.now);
         }
     }
 
@@ -111,11 +147,13 @@ impl<'s> Run<'s> {
             if !nodes.contains_key(pod.spec.node_name.as_str()) {
                 self.kubelet_refuses(pod, "NodeNotFound", "there is no such node".into());
             }
-            self.add(pod);
+            if let Some(id) = self.add(Cow::Borrowed(pod)) {
+                self.note_healthy(id);
+            }
         }
         for pod in arriving {
             self.check_as_kubelet(pod, &nodes);
-            self.add(pod);
+            self.add(Cow::Borrowed(pod));
         }
         self.report.summary.running = self.pods.len();
     }
@@ -128,7 +166,8 @@ impl<'s> Run<'s> {
             if let Some(id) = self.engine.pod(&namespace, &name) {
                 self.pods.remove(&id);
             }
-            self.engine.handle(Event::PodGone { namespace, name }, 0);
+            self.engine
+                .handle(Event::PodGone { namespace, name }, self.now);
         }
         let pods = scenario.pods.iter().filter(|pod| !pod.is_finished());
         let pending = pods.filter(|pod| pod.spec.node_name.is_empty());
@@ -138,14 +177,28 @@ impl<'s> Run<'s> {
             let created = pod.metadata.creation_timestamp.as_deref();
             (created.is_none(), created)
         });
-        waiting.into_iter().for_each(|pod| self.add(pod));
+        for pod in waiting {
+            self.add(Cow::Borrowed(pod));
+        }
     }
 
-    fn add(&mut self, pod: &'s Pod) {
-        self.engine.handle(Event::PodChanged(pod.clone()), 0);
-        if let Some(id) = self.engine.pod(&pod.metadata.namespace, &pod.metadata.name) {
-            self.pods.insert(id, pod);
+    /// Budgets, with what they allow as things are.
+    fn load_budgets(&mut self, scenario: &Scenario) {
+        let pods = scenario.pods.iter().filter(|pod| !pod.is_finished());
+        self.budgets = BudgetBook::new(&scenario.budgets, pods, &scenario.scales);
+        for budget in self.budgets.all() {
+            let changed = Event::BudgetChanged(budget.clone());
+            self.engine.handle(changed, self.now);
         }
+    }
+
+    fn add(&mut self, pod: Cow<'s, Pod>) -> Option<PodId> {
+        let changed = Event::PodChanged(pod.clone().into_owned());
+        self.engine.handle(changed, self.now);
+        let metadata = &pod.metadata;
+        let id = self.engine.pod(&metadata.namespace, &metadata.name)?;
+        self.pods.insert(id, pod);
+        Some(id)
     }
 
     /// Lists a pod that was bound to its node by somebody else if the kubelet would refuse
@@ -155,7 +208,7 @@ impl<'s> Run<'s> {
             return self.kubelet_refuses(pod, "NodeNotFound", "there is no such node".into());
         };
         let plugins = [NodeResourcesFit::NAME, NodeAffinity::NAME, NodePorts::NAME];
-        self.engine.handle(Event::PodPending(pod.clone()), 0);
+        self.engine.handle(Event::PodPending(pod.clone()), self.now);
         let id = self.engine.pod(&pod.metadata.namespace, &pod.metadata.name);
         let refusal = id.and_then(|id| self.engine.refusal(id, node, &plugins));
         if let Some(refusal) = refusal {
@@ -189,10 +242,13 @@ impl<'s> Run<'s> {
         let mut decided = 0;
         loop {
             let mut placed = Vec::new();
-            while let Some(decision) = self.engine.next(0) {
+            while let Some(decision) = self.engine.next(self.now) {
                 decided += 1;
                 if decided % 1024 == 0 {
                     progress(decided.min(total), total);
+                }
+                if let Some(preemption) = &decision.preemption {
+                    self.carry_out(decision.pod, preemption);
                 }
                 if let Outcome::Scheduled {
                     feasible_nodes,
@@ -206,12 +262,13 @@ impl<'s> Run<'s> {
                 }
             }
             placed.iter().for_each(|pod| self.bind_volumes(*pod));
+            self.start(&placed);
             let changes = self.binder.take_changes();
             if changes.is_empty() {
                 break;
             }
             for event in changes.into_iter().filter_map(Event::of_storage) {
-                self.engine.handle(event, 0);
+                self.engine.handle(event, self.now);
             }
         }
         progress(total, total);
@@ -271,11 +328,13 @@ impl<'s> Run<'s> {
             }
         }
         self.report.placed = placed;
+        self.follow_replacements();
         self.report.refused = scenario.refused.clone();
         self.report.deleted = scenario.deleted.iter().map(Pod::key).collect();
         self.report.resources = before.totals(self.engine.cluster());
         self.report.nodes = before.nodes(self.engine.cluster(), &self.report.placed);
         self.report.summary = self.summary(scenario);
+        self.report.count_victims();
     }
 
     fn summary(&self, scenario: &Scenario) -> Summary {
@@ -301,11 +360,12 @@ impl<'s> Run<'s> {
                 .iter()
                 .filter(|pod| is_on_its_way_out(pod))
                 .count(),
+            ..Summary::default()
         }
     }
 
     fn placed_pod(&self, id: PodId, node: NodeId, feasible_nodes: usize, score: i64) -> PlacedPod {
-        let pod = self.pods[&id];
+        let pod = &self.pods[&id];
         PlacedPod {
             namespace: pod.metadata.namespace.clone(),
             name: pod.metadata.name.clone(),
@@ -319,14 +379,21 @@ impl<'s> Run<'s> {
     }
 
     fn pending_pod(&self, id: PodId, state: &PodState) -> PendingPod {
-        let pod = self.pods[&id];
+        let pod = &self.pods[&id];
         let cluster = self.engine.cluster();
+        let mut filter_message = None;
+        let mut no_preemption = None;
         let (state, message, reasons) = match state {
-            PodState::Unschedulable(diagnosis) => (
-                PendingState::Unschedulable,
-                diagnosis.message(cluster),
-                self.reasons(diagnosis),
-            ),
+            PodState::Unschedulable(diagnosis) => {
+                filter_message = Some(diagnosis.filter_message(cluster));
+                no_preemption = self.no_preemption(diagnosis);
+                let message = diagnosis.message(cluster);
+                (
+                    PendingState::Unschedulable,
+                    message,
+                    self.reasons(diagnosis),
+                )
+            }
             PodState::Gated(refusal) => {
                 let texts = refusal.reasons.iter().map(|reason| reason.text(cluster));
                 (
@@ -349,7 +416,9 @@ impl<'s> Run<'s> {
             priority: pod.spec.priority.unwrap_or(0),
             priority_class_name: pod.spec.priority_class_name.clone(),
             state,
+            filter_message: filter_message.unwrap_or_else(|| message.clone()),
             message,
+            no_preemption,
             may_preempt: self.may_preempt(pod, &reasons),
             reasons,
         }
@@ -357,7 +426,8 @@ impl<'s> Run<'s> {
 
     fn may_preempt(&self, pod: &Pod, reasons: &[PodReason]) -> bool {
         let priority = pod.spec.priority.unwrap_or(0);
-        pod.spec.preemption_policy.as_deref() != Some("Never")
+        !self.preempts
+            && pod.spec.preemption_policy.as_deref() != Some("Never")
             && reasons
                 .iter()
                 .any(|reason| reason.code == Code::Unschedulable.name())
@@ -378,27 +448,49 @@ impl<'s> Run<'s> {
             .iter()
             .map(|(refusal, nodes)| (refusal, *nodes));
         for (refusal, nodes) in for_all.chain(by_node) {
-            let texts = refusal
-                .reasons
-                .iter()
-                .map(|reason| reason.text(cluster))
-                .collect();
-            reasons.push(PodReason {
-                nodes,
-                plugin: refusal.plugin.to_owned(),
-                code: refusal.code.name().to_owned(),
-                reasons: texts,
-            });
+            reasons.push(reason(refusal, nodes, cluster));
         }
-        reasons.sort_by(|one, other| {
-            (other.nodes, &one.plugin, &one.reasons).cmp(&(
-                one.nodes,
-                &other.plugin,
-                &other.reasons,
-            ))
-        });
+        sort_reasons(&mut reasons);
         reasons
     }
+
+    /// Why PostFilter of DefaultPreemption did not help.
+    fn no_preemption(&self, diagnosis: &Diagnosis) -> Option<NoPreemption> {
+        let cluster = self.engine.cluster();
+        let of_preemption = |it: &&PostFilterRefusal| {
+            !matches!(
+                it,
+                PostFilterRefusal::NothingToDeallocate | PostFilterRefusal::StateNotFound
+            )
+        };
+        let mut refusals = diagnosis.post_filter.iter();
+        let refusal = refusals.find(of_preemption)?;
+        let mut tried = Vec::new();
+        if let PostFilterRefusal::NotHelpful { rejected, .. } = refusal {
+            let rejected = rejected.iter();
+            tried.extend(rejected.map(|(refusal, nodes)| reason(refusal, *nodes, cluster)));
+            sort_reasons(&mut tried);
+        }
+        let message = refusal.text(cluster);
+        Some(NoPreemption { message, tried })
+    }
+}
+
+fn reason(refusal: &Refusal, nodes: usize, cluster: &Cluster) -> PodReason {
+    let texts = refusal.reasons.iter().map(|reason| reason.text(cluster));
+    PodReason {
+        nodes,
+        plugin: refusal.plugin.to_owned(),
+        code: refusal.code.name().to_owned(),
+        reasons: texts.collect(),
+    }
+}
+
+/// Most nodes first.
+fn sort_reasons(reasons: &mut [PodReason]) {
+    reasons.sort_by(|one, other| {
+        (other.nodes, &one.plugin, &one.reasons).cmp(&(one.nodes, &other.plugin, &other.reasons))
+    });
 }
 
 /// Whether a pod is being deleted before it got a node: schedulers leave it alone.

@@ -12,11 +12,13 @@ use std::sync::Arc;
 use outrank_admission::PriorityResolver;
 use outrank_api::decode::{LoadedObject, Object, ObjectKey, ObjectKind};
 use outrank_api::defaults::{add_default_tolerations, default_pod};
-use outrank_api::types::{Node, Pod, PodSpec, PriorityClass};
+use outrank_api::time::unix_nanos;
+use outrank_api::types::{Node, Pod, PodDisruptionBudget, PodSpec, PriorityClass};
 use outrank_controllers::volumes::PersistentVolumeBinder;
 use outrank_controllers::{Workload, reconcile};
 use outrank_engine::Event;
 
+use crate::run::kills::scales;
 use crate::storage;
 
 /// A cluster with everything that wants to run on it.
@@ -32,6 +34,13 @@ pub struct Scenario {
     pub surroundings: Vec<Event>,
     /// Who binds claims to volumes once their pods are placed.
     pub binder: PersistentVolumeBinder,
+    /// PodDisruptionBudgets, as they were written.
+    pub budgets: Vec<PodDisruptionBudget>,
+    /// How many replicas controllers ask for.
+    pub scales: HashMap<ObjectKey, i32>,
+    /// The newest time that objects tell of their creation or start, in nanoseconds since
+    /// 1970; 0 if there is none.
+    pub as_of_nanos: i64,
     /// What had to be assumed because the input does not say.
     pub warnings: Vec<String>,
     /// Pods that admission refused; they are not among `pods`.
@@ -76,6 +85,7 @@ impl Scenario {
         let mut classes = Vec::new();
         let mut workloads = Vec::new();
         let mut surroundings = Vec::new();
+        let mut budgets = Vec::new();
         for object in &objects {
             match object {
                 Object::Node(node) => nodes.push((**node).clone()),
@@ -85,6 +95,7 @@ impl Scenario {
                     surroundings.push(Event::NamespaceChanged((**it).clone()));
                 }
                 Object::Service(it) => surroundings.push(Event::ServiceChanged((**it).clone())),
+                Object::PodDisruptionBudget(it) => budgets.push((**it).clone()),
                 workload => {
                     workloads.extend(Workload::of(workload));
                     surroundings.extend(Event::of_owner(workload));
@@ -111,7 +122,12 @@ impl Scenario {
             .filter(|pod| !is_stored(pod) && !pod.is_finished());
         let new_pods = new_pods.chain(&reconciled.create);
         warnings.extend(left_out::missing_namespaces(&objects, new_pods));
+        let mut scales = scales(objects.iter());
         for replica_set in reconciled.replica_sets {
+            let metadata = &replica_set.metadata;
+            let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
+            let replicas = replica_set.spec.replicas.unwrap_or(1);
+            scales.insert((ObjectKind::ReplicaSet, namespace, name), replicas);
             surroundings.extend(Event::of_owner(&Object::ReplicaSet(Box::new(replica_set))));
         }
         let mut scenario = Self {
@@ -119,6 +135,9 @@ impl Scenario {
             surroundings,
             warnings,
             deleted,
+            budgets,
+            scales,
+            as_of_nanos: newest_time(&objects),
             ..Self::default()
         };
         scenario.admit(pods, reconciled.create, &classes)?;
@@ -247,6 +266,19 @@ fn name_objects(objects: &mut [Object]) {
             }
         }
     }
+}
+
+/// The newest time that objects tell of their creation or start.
+fn newest_time(objects: &[Object]) -> i64 {
+    let times = objects.iter().flat_map(|object| {
+        let created = object.metadata().creation_timestamp.as_deref();
+        let started = match object {
+            Object::Pod(pod) => pod.status.start_time.as_deref(),
+            _ => None,
+        };
+        created.into_iter().chain(started)
+    });
+    times.filter_map(unix_nanos).max().unwrap_or(0)
 }
 
 /// What to say of a node where nothing fits.

@@ -439,7 +439,7 @@ spec:
         let report = run(&scenario, &Default::default(), &mut |_, _| {});
         let pending = report.expect("a report").pending.into_iter();
         pending
-            .map(|pod| format!("{}: {}", pod.name, pod.message))
+            .map(|pod| format!("{}: {}", pod.name, pod.filter_message))
             .collect()
     }
 

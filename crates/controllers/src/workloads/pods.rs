@@ -260,7 +260,7 @@ const _: () = assert!((PODS_MAX as u64) < SUFFIXES);
 
 /// The suffix number `index` from `seed` on. No two indices below [`SUFFIXES`] give the
 /// same one.
-fn suffix(seed: u64, index: u64) -> String {
+pub(super) fn suffix(seed: u64, index: u64) -> String {
     let mut rest = (seed % SUFFIXES + (index % SUFFIXES) * SUFFIX_STEP) % SUFFIXES;
     let digits = (0..5).map(|_| {
         let digit = rest % 27;
@@ -271,7 +271,7 @@ fn suffix(seed: u64, index: u64) -> String {
 }
 
 /// A UUID that depends on nothing but `parts` (version 8 of RFC 9562: a hash of one's own).
-fn uid_of(parts: &[&str]) -> String {
+pub(super) fn uid_of(parts: &[&str]) -> String {
     let bytes: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
     let high = fnv1a(&bytes);
     let low = fnv1a(&[
@@ -289,7 +289,7 @@ fn uid_of(parts: &[&str]) -> String {
 }
 
 /// FNV-1a over the parts, with a mark between them.
-fn fnv1a(parts: &[&[u8]]) -> u64 {
+pub(super) fn fnv1a(parts: &[&[u8]]) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let bytes = parts.iter().flat_map(|part| part.iter().chain(&[0xff]));

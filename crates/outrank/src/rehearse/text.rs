@@ -1,11 +1,13 @@
 //! The report for people.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use outrank_rehearse::replay::ReplayReport;
-use outrank_rehearse::report::{PendingPod, PendingState, Report, ResourceUse};
+use outrank_rehearse::report::{
+    PendingPod, PendingState, Replacement, ReplacementState, Report, ResourceUse,
+};
 
 use super::count;
 use crate::table::{align_right, amount, percent, table, text};
@@ -19,6 +21,7 @@ pub(super) fn summary(report: &Report) -> String {
     totals(report, &mut out);
     resources(&report.resources, &mut out);
     nodes(report, &mut out);
+    victims(report, &mut out);
     pending(report, &mut out);
     rest(report, &mut out);
     out
@@ -71,6 +74,7 @@ pub(super) fn wide(report: &Report) -> String {
     if pods.row_count() > 0 {
         let _ = writeln!(out, "\nPODS\n{}", text(&pods, "  "));
     }
+    victims(report, &mut out);
     rest(report, &mut out);
     out
 }
@@ -133,6 +137,7 @@ pub(super) fn replay(report: &ReplayReport) -> String {
         align_right(&mut rows, 1);
         let _ = writeln!(out, "\nREQUESTED OVER TIME\n{}", text(&rows, "  "));
     }
+    replay_victims(report, &mut out);
     if !report.reasons.is_empty() {
         let _ = writeln!(out, "\nWAITING AT THE END");
         let mut reasons: Vec<(&String, &usize)> = report.reasons.iter().collect();
@@ -142,6 +147,51 @@ pub(super) fn replay(report: &ReplayReport) -> String {
         }
     }
     out
+}
+
+/// Who was killed in a replay: by class, and the most painful ones.
+fn replay_victims(report: &ReplayReport, out: &mut String) {
+    if report.victims.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "\nKILLED: {}, {} of them more than once; {} of GPU time lost",
+        count(report.victims.len(), "pod"),
+        report.killed_again,
+        duration(report.lost_gpu_seconds),
+    );
+    let mut rows = table(&[
+        "AT",
+        "VICTIM",
+        "PRIORITY",
+        "NODE",
+        "GPUS",
+        "RAN",
+        "KILLED BY",
+        "TIMES",
+    ]);
+    for victim in report.victims.iter().take(SHOWN_VICTIMS) {
+        rows.add_row(vec![
+            duration(victim.at_seconds),
+            victim.pod.clone(),
+            victim.priority.to_string(),
+            victim.node.clone(),
+            victim.gpus.to_string(),
+            duration(victim.running_seconds),
+            format!("{} ({})", victim.killed_by, victim.killed_by_priority),
+            victim.kills.to_string(),
+        ]);
+    }
+    let _ = writeln!(out, "{}", text(&rows, "  "));
+    let hidden = report.victims.len().saturating_sub(SHOWN_VICTIMS);
+    if hidden > 0 {
+        let _ = writeln!(
+            out,
+            "  ... and {} (-o json shows all)",
+            count(hidden, "more pod")
+        );
+    }
 }
 
 fn totals(report: &Report, out: &mut String) {
@@ -163,6 +213,7 @@ fn totals(report: &Report, out: &mut String) {
         let _ = write!(out, " ({})", rest.join(", "));
     }
     let others = [
+        (summary.victims, "killed"),
         (summary.running, "already bound"),
         (summary.refused, "refused by admission"),
         (summary.other_schedulers, "left to other schedulers"),
@@ -249,7 +300,8 @@ fn pending(report: &Report, out: &mut String) {
             PendingState::Gated => "gated: ",
             PendingState::Error => "error: ",
         };
-        groups.entry((state, &pod.message)).or_default().push(pod);
+        let message = (state, &*pod.filter_message);
+        groups.entry(message).or_default().push(pod);
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     // Who matters most comes first.
@@ -270,15 +322,117 @@ fn pending(report: &Report, out: &mut String) {
             .iter()
             .map(|pod| format!("{}/{}", pod.namespace, pod.name));
         let _ = writeln!(out, "    {}", some(names));
+        let held: BTreeSet<&str> = pods.iter().filter_map(|pod| held_back(pod)).collect();
+        for message in held {
+            let _ = writeln!(out, "    {message}");
+        }
     }
     let preemptors = report.pending.iter().filter(|pod| pod.may_preempt).count();
     if preemptors > 0 {
         let _ = writeln!(
             out,
-            "  Note: {} of them may evict pods of lower priority in a real cluster; preemption \
-             is not rehearsed yet",
+            "  Note: for {} of them pods of lower priority might be killed if preemption were \
+             on; --preemption on says who",
             preemptors
         );
+    }
+}
+
+/// Why nobody is killed for a pod, if there is more to say than that there is nobody of lower
+/// priority, or that it would not help.
+fn held_back(pod: &PendingPod) -> Option<&str> {
+    let no_preemption = pod.no_preemption.as_ref()?;
+    let tried = &no_preemption.tried;
+    let is_plain = tried.iter().all(|reason| reason.plugin.is_empty());
+    let says_more = !tried.is_empty() || !no_preemption.message.contains("nodes are available");
+    (says_more && !(is_plain && !tried.is_empty())).then_some(&*no_preemption.message)
+}
+
+/// How many victims are shown before the rest is summed up.
+const SHOWN_VICTIMS: usize = 40;
+
+/// Who is killed, by whom, and what becomes of them.
+fn victims(report: &Report, out: &mut String) {
+    let caused = || report.victims.iter().filter(|it| !it.without_change);
+    let summary = &report.summary;
+    if summary.victims > 0 {
+        let mut rows = table(&[
+            "VICTIM",
+            "OWNER",
+            "PRIORITY",
+            "NODE",
+            "GPUS",
+            "RAN",
+            "KILLED BY",
+            "BUDGET",
+            "CHAIN",
+            "THEN",
+        ]);
+        for victim in caused().take(SHOWN_VICTIMS) {
+            let ran = victim.running_seconds.map(duration);
+            let budget = if victim.pdb_violated { "violated" } else { "-" };
+            rows.add_row(vec![
+                victim.key(),
+                or_dash(victim.owner.as_deref()),
+                victim.priority.to_string(),
+                victim.node.clone(),
+                victim.gpus.to_string(),
+                or_dash(ran.as_deref()),
+                format!("{} ({})", victim.killed_by, victim.killed_by_priority),
+                budget.to_owned(),
+                victim.chain_length.to_string(),
+                then(&victim.replacement),
+            ]);
+        }
+        let _ = writeln!(out, "\nKILLED\n{}", text(&rows, "  "));
+        let hidden = summary.victims.saturating_sub(SHOWN_VICTIMS);
+        if hidden > 0 {
+            let _ = writeln!(
+                out,
+                "  ... and {} (-o json shows all)",
+                count(hidden, "more pod")
+            );
+        }
+        let gpus: i64 = caused().map(|victim| victim.gpus).sum();
+        let longest = caused()
+            .map(|victim| victim.chain_length)
+            .max()
+            .unwrap_or(0);
+        let _ = writeln!(
+            out,
+            "  {} killed with {}, {} against a budget; longest chain {longest}",
+            count(summary.victims, "pod"),
+            count(usize::try_from(gpus).unwrap_or(0), "GPU"),
+            summary.pdb_violations,
+        );
+    }
+    if summary.victims_without_change > 0 {
+        let _ = writeln!(
+            out,
+            "\n{} would be killed without the change, too (-o json says which)",
+            count(summary.victims_without_change, "pod")
+        );
+    }
+    if !report.loops.is_empty() {
+        let _ = writeln!(out, "\nKILLED AND MADE AGAIN IN A LOOP");
+        for found in &report.loops {
+            let _ = writeln!(
+                out,
+                "  {}: killed {} times, last by {}",
+                found.pod, found.kills, found.killed_by
+            );
+        }
+    }
+}
+
+/// What becomes of the pod that is made in place of a victim.
+fn then(replacement: &Replacement) -> String {
+    match (replacement.state, &replacement.node) {
+        (ReplacementState::Nobody, _) => "gone for good".to_owned(),
+        (ReplacementState::Placed, Some(node)) => format!("made again on {node}"),
+        (ReplacementState::Placed | ReplacementState::Waiting, _) => "waits".to_owned(),
+        (ReplacementState::Killed, _) => "killed again".to_owned(),
+        (ReplacementState::Loop, _) => "given up: a loop".to_owned(),
     }
 }
 

@@ -28,6 +28,7 @@ use crate::profile::{DEFAULT_SCHEDULER_NAME, Profile, ProfileConfig};
 use crate::queue::{Backoff, QueueState, SchedulingQueue, TimeNanos};
 use crate::release::Release;
 use crate::sampling::{Rotation, Sample};
+use crate::storage::VolumeDemand;
 use crate::tie_order::TieOrder;
 use crate::verdicts::{Context, Verdicts};
 
@@ -210,8 +211,10 @@ pub struct Engine {
     known_plans: FxHashMap<PlanKey, KnownPlan>,
     /// Grows whenever plans may have changed for another reason than new affinity terms.
     plan_epoch: u64,
-    /// Verdicts by class and plan, in the order in which they were first needed.
-    verdict_keys: Interner<(ClassId, u32)>,
+    /// What pods demand of storage; that of pods without volumes comes first.
+    demands: Interner<VolumeDemand>,
+    /// Keys of `verdicts`, in the order in which they were first needed.
+    verdict_keys: Interner<VerdictKey>,
     verdicts: Vec<Option<Box<Verdicts>>>,
     verdict_slots: usize,
     last_used: Vec<u64>,
@@ -226,8 +229,12 @@ pub struct Engine {
     watching: BTreeSet<PodId>,
 }
 
-/// On what the plan of a pod depends: class, identity, affinity terms, owner.
-type PlanKey = (ClassId, u32, u32, Option<OwnerKey>);
+/// On what the plan of a pod depends: class, identity, affinity terms, whether it has
+/// volumes, owner.
+type PlanKey = (ClassId, u32, u32, bool, Option<OwnerKey>);
+
+/// On what the verdicts about a pod depend: class, plan, and what it demands of storage.
+type VerdictKey = (ClassId, u32, u32);
 
 /// A plan that was worked out, and when.
 #[derive(Clone, Copy)]
@@ -286,6 +293,7 @@ impl Engine {
             plans: Interner::default(),
             known_plans: FxHashMap::default(),
             plan_epoch: 0,
+            demands: [VolumeDemand::default()].into_iter().collect(),
             verdict_keys: Interner::default(),
             verdicts: Vec::new(),
             verdict_slots: 0,
@@ -331,8 +339,7 @@ impl Engine {
             }
             Event::StorageChanged(object) => {
                 let kind = object.kind();
-                let symbols = &mut self.cluster.symbols;
-                let key = self.cluster.storage.take_in(&object, symbols);
+                let key = self.cluster.set_storage(&object);
                 self.wake_watching(&ClusterEvent::Storage { kind, key }, now);
             }
             Event::StorageGone {
@@ -342,7 +349,7 @@ impl Engine {
             } => {
                 let symbols = &mut self.cluster.symbols;
                 let key = (symbols.intern(&namespace), symbols.intern(&name));
-                self.cluster.storage.forget(kind, key);
+                self.cluster.forget_storage(kind, key);
                 self.wake_watching(&ClusterEvent::Storage { kind, key }, now);
             }
             Event::ServiceGone { namespace, name } => {
@@ -552,15 +559,17 @@ impl Engine {
         // A nominated node is tried first even if PreFilter names others.
         let tries_unlisted = row.nominated_node.is_some() && pod_class.listed_nodes.is_some();
         let interests_extenders = self.extenders.interested_in(pod).is_some();
-        if has_volumes || tries_unlisted || interests_extenders || self.rotation.is_some() {
+        if tries_unlisted || interests_extenders || self.rotation.is_some() {
             self.watching.insert(pod);
             return self.decide_by_evaluation(pod);
         }
-        let Some(plan) = self.plan(name, class, info, owner) else {
+        let plan = self.plan(name, class, info, owner);
+        let demand = plan.and_then(|_| self.demand(info.volumes));
+        let (Some(plan), Some(demand)) = (plan, demand) else {
             self.watching.insert(pod);
             return self.decide_by_evaluation(pod);
         };
-        if !self.plans[plan as usize].is_empty() {
+        if has_volumes || !self.plans[plan as usize].is_empty() {
             self.watching.insert(pod);
             if !self.nominated.is_empty() {
                 return self.decide_by_evaluation(pod);
@@ -579,7 +588,7 @@ impl Engine {
             }
             overruled
         };
-        let decided = self.best_node(class, plan, overruled);
+        let decided = self.best_node(pod, (class, plan, demand), overruled);
         decided.unwrap_or_else(|| self.decide_by_evaluation(pod))
     }
 
@@ -591,7 +600,8 @@ impl Engine {
         info: PodInfo,
         owner: Option<OwnerKey>,
     ) -> Option<u32> {
-        let key = (class, info.identity, info.terms, owner);
+        let has_volumes = info.volumes != 0;
+        let key = (class, info.identity, info.terms, has_volumes, owner);
         let affinity_terms = self.cluster.affinity_terms_count();
         if let Some(known) = self.known_plans.get(&key)
             && (known.epoch, known.affinity_terms) == (self.plan_epoch, affinity_terms)
@@ -617,6 +627,19 @@ impl Engine {
         };
         self.known_plans.insert(key, known);
         plan
+    }
+
+    /// The number of what a pod with these volumes demands of storage; `None` if every node
+    /// must be evaluated. That is so for the first pod with a demand: many demands are those
+    /// of one pod that is decided once, and verdicts would take more room than they are worth.
+    fn demand(&mut self, volumes: u32) -> Option<u32> {
+        if volumes == 0 {
+            return Some(0);
+        }
+        let volumes = self.cluster.storage.pod_volumes(volumes);
+        let demand = VolumeDemand::new(volumes, &self.cluster)?;
+        let (number, is_new) = self.demands.insert_full(demand);
+        (!is_new).then_some(number as u32)
     }
 
     /// Decides by looking at every node, where verdicts of the class do not tell enough.
@@ -675,26 +698,41 @@ impl Engine {
         }
     }
 
-    /// Decides by the verdicts of the class, with some nodes overruled; `None` if they do
-    /// not tell all.
+    /// Decides by the verdicts of the key, with some nodes overruled; `None` if they do not
+    /// tell all.
     fn best_node(
         &mut self,
-        class: ClassId,
-        plan: u32,
+        pod: PodId,
+        verdict_key: VerdictKey,
         overruled: Vec<(NodeId, Refusal)>,
     ) -> Option<Outcome> {
-        let (key, is_new) = self.verdict_keys.insert_full((class, plan));
+        let (key, is_new) = self.verdict_keys.insert_full(verdict_key);
         if is_new {
             self.verdicts.push(None);
             self.last_used.push(0);
         }
+        let (class, plan, demand) = verdict_key;
         let pod_class = &self.classes[class.index()];
+        let profile = &self.profiles[pod_class.profile];
+        let row = self.pods[pod.index()].as_ref()?;
+        let incoming = IncomingPod {
+            name: row.name,
+            class: pod_class,
+            info: self.cluster.pod_info(pod),
+            owner: row.owner,
+        };
+        let volume_filters = match demand {
+            0 => Vec::new(),
+            _ => profile.prepare_volume_filters(&incoming, &self.cluster),
+        };
         let context = Context {
-            profile: &self.profiles[pod_class.profile],
+            profile,
             class: pod_class,
             cluster: &self.cluster,
             ties: &self.ties,
             plan: &self.plans[plan as usize],
+            demand: &self.demands[demand as usize],
+            volume_filters: &volume_filters,
         };
         self.decisions += 1;
         self.last_used[key] = self.decisions;
@@ -734,6 +772,7 @@ impl Engine {
         for node in nodes {
             verdicts.restore(context, node);
         }
+        drop(volume_filters);
         if self.verdict_slots > MAXIMUM_VERDICT_SLOTS {
             self.forget_verdicts(key);
         }
@@ -823,8 +862,7 @@ impl Engine {
         let mut filters = self.profiles[incoming.class.profile].cluster_filters();
         let reserve = filters.find_map(|filter| filter.reserve(&incoming, &self.cluster, node));
         if let Some(reservation) = reserve {
-            let node_name = self.cluster.name_symbol(node);
-            self.cluster.storage.reserve(pod, node_name, reservation);
+            self.cluster.reserve_storage(pod, node, reservation);
         }
     }
 
@@ -834,7 +872,7 @@ impl Engine {
         if is_bound {
             return self.cluster.storage.settle(pod);
         }
-        for (kind, key) in self.cluster.storage.unreserve(pod) {
+        for (kind, key) in self.cluster.unreserve_storage(pod) {
             self.wake_watching(&ClusterEvent::Storage { kind, key }, now);
         }
     }

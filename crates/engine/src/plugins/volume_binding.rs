@@ -21,7 +21,7 @@ use outrank_api::quantity::Quantity;
 use crate::cluster::Cluster;
 use crate::framework::{
     ClusterEvent, ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, NodeFilter,
-    NodeScore, Plugin, Reason, Refusal,
+    NodeScore, Plugin, ReadsVolumes, Reason, Refusal,
 };
 use crate::ids::{NodeId, Symbol};
 use crate::release::Release;
@@ -48,6 +48,13 @@ impl VolumeBinding {
 impl Plugin for VolumeBinding {
     fn name(&self) -> &'static str {
         Self::NAME
+    }
+
+    fn reads_volumes(&self) -> ReadsVolumes {
+        match self.release {
+            Release::V1_36 => ReadsVolumes::Demand,
+            Release::V1_20 => ReadsVolumes::Anything,
+        }
     }
 }
 

@@ -10,7 +10,8 @@ use outrank_api::decode::ObjectKind;
 
 use crate::cluster::Cluster;
 use crate::framework::{
-    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, Reason, Refusal,
+    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, ReadsVolumes, Reason,
+    Refusal,
 };
 use crate::ids::NodeId;
 use crate::plugins::volume_binding::claim_not_found;
@@ -36,6 +37,13 @@ impl Plugin for VolumeRestrictions {
     fn name(&self) -> &'static str {
         Self::NAME
     }
+
+    fn reads_volumes(&self) -> ReadsVolumes {
+        match self.release {
+            Release::V1_36 => ReadsVolumes::Demand,
+            Release::V1_20 => ReadsVolumes::Anything,
+        }
+    }
 }
 
 struct Filter<'c> {
@@ -45,7 +53,8 @@ struct Filter<'c> {
     is_claim_taken: bool,
 }
 
-fn is_claim_taken(volumes: &PodVolumes, cluster: &Cluster) -> bool {
+/// Whether another pod uses a claim of these that only one may use.
+pub(crate) fn is_claim_taken(volumes: &PodVolumes, cluster: &Cluster) -> bool {
     volumes.claims().any(|key| {
         let claim = cluster.storage.claim(key);
         claim.is_some_and(|claim| claim.is_for_one_pod) && cluster.storage.is_used(key)

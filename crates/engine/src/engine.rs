@@ -565,7 +565,7 @@ impl Engine {
         }
         let plan = self.plan(name, class, info, owner);
         let demand = plan.and_then(|_| self.demand(info.volumes));
-        let (Some(plan), Some(demand)) = (plan, demand) else {
+        let (Some(plan), Some((demand, in_place))) = (plan, demand) else {
             self.watching.insert(pod);
             return self.decide_by_evaluation(pod);
         };
@@ -588,7 +588,8 @@ impl Engine {
             }
             overruled
         };
-        let decided = self.best_node(pod, (class, plan, demand), overruled);
+        let key = (class, plan, demand);
+        let decided = self.best_node(pod, key, &in_place, overruled);
         decided.unwrap_or_else(|| self.decide_by_evaluation(pod))
     }
 
@@ -629,17 +630,17 @@ impl Engine {
         plan
     }
 
-    /// The number of what a pod with these volumes demands of storage; `None` if every node
-    /// must be evaluated. That is so for the first pod with a demand: many demands are those
+    /// The number of what a pod with these volumes demands of storage, and the nodes whose
+    /// answer is about the one pod; `None` if every node must be evaluated. That is so for the first pod with a demand: many demands are those
     /// of one pod that is decided once, and verdicts would take more room than they are worth.
-    fn demand(&mut self, volumes: u32) -> Option<u32> {
+    fn demand(&mut self, volumes: u32) -> Option<(u32, Vec<NodeId>)> {
         if volumes == 0 {
-            return Some(0);
+            return Some((0, Vec::new()));
         }
         let volumes = self.cluster.storage.pod_volumes(volumes);
-        let demand = VolumeDemand::new(volumes, &self.cluster)?;
+        let (demand, in_place) = VolumeDemand::new(volumes, &self.cluster)?;
         let (number, is_new) = self.demands.insert_full(demand);
-        (!is_new).then_some(number as u32)
+        (!is_new).then_some((number as u32, in_place))
     }
 
     /// Decides by looking at every node, where verdicts of the class do not tell enough.
@@ -704,6 +705,7 @@ impl Engine {
         &mut self,
         pod: PodId,
         verdict_key: VerdictKey,
+        in_place: &[NodeId],
         overruled: Vec<(NodeId, Refusal)>,
     ) -> Option<Outcome> {
         let (key, is_new) = self.verdict_keys.insert_full(verdict_key);
@@ -732,6 +734,7 @@ impl Engine {
             ties: &self.ties,
             plan: &self.plans[plan as usize],
             demand: &self.demands[demand as usize],
+            in_place,
             volume_filters: &volume_filters,
         };
         self.decisions += 1;

@@ -379,9 +379,15 @@ impl Storage {
         self.drivers.get(&driver) == Some(&true)
     }
 
-    /// Whether a volume may take a place of its driver on some node already.
-    pub(crate) fn is_in_place(&self, volume: VolumeHandle) -> bool {
-        self.uses.is_in_place(volume)
+    /// The nodes on which this volume of a driver may have a place already, by row or name.
+    pub(super) fn in_place(
+        &self,
+        volume: VolumeHandle,
+    ) -> (impl Iterator<Item = usize>, impl Iterator<Item = Symbol>) {
+        let attachments = self.uses.attachments_in_place(volume);
+        let attachments = attachments.filter_map(|name| self.attachments.get(&name));
+        let names = attachments.map(|attachment| attachment.node);
+        (self.uses.rows_in_place(volume), names)
     }
 
     /// Grows when free volumes or room of a class changed for more nodes than were logged.

@@ -16,7 +16,8 @@
 //!
 //! Pods with volumes have verdicts by what they demand of storage
 //! ([`crate::storage::VolumeDemand`]): whichever of them asks, the answer of a node is the
-//! same. A node is looked at again if storage changed around it.
+//! same. A node is looked at again if storage changed around it, and for each pod if one of
+//! its volumes is there already.
 //!
 //! The answer is exactly that of [`crate::evaluation`]; property tests hold the two
 //! against each other.
@@ -54,6 +55,8 @@ pub(crate) struct Verdicts {
     group_index: FxHashMap<Box<[i64]>, u32>,
     read: u64,
     storage_read: u64,
+    /// Nodes whose verdict is about the pod that asked last only.
+    about_one_pod: Vec<NodeId>,
     epochs: u64,
     tie_epoch: u64,
     cross: Option<CrossCounts>,
@@ -196,6 +199,8 @@ pub(crate) struct Context<'c> {
     pub(crate) plan: &'c CrossPlan,
     /// What the pod demands of storage; empty if it has no volumes.
     pub(crate) demand: &'c VolumeDemand,
+    /// Nodes on which volumes of the pod are already, so that what they say is about it only.
+    pub(crate) in_place: &'c [NodeId],
     /// The filters that look at volumes, prepared for a pod with that demand, with their
     /// place in the order.
     pub(crate) volume_filters: &'c [(usize, Box<dyn NodeFilter + 'c>)],
@@ -261,6 +266,7 @@ impl Verdicts {
             group_index: FxHashMap::default(),
             read: 0,
             storage_read: 0,
+            about_one_pod: Vec::new(),
             epochs: 0,
             tie_epoch: 0,
             cross: None,
@@ -285,7 +291,8 @@ impl Verdicts {
     pub(crate) fn refresh(&mut self, context: Context<'_>) {
         let (end, storage_end) = (context.cluster.log().end(), context.storage_end());
         let moved = self.epochs != context.epochs() || self.tie_epoch != context.ties.epoch();
-        if (self.read, self.storage_read) == (end, storage_end) && !moved {
+        let is_about_all = self.about_one_pod.is_empty() && context.in_place.is_empty();
+        if (self.read, self.storage_read) == (end, storage_end) && !moved && is_about_all {
             return;
         }
         let changes = context.cluster.log().since(self.read);
@@ -307,7 +314,9 @@ impl Verdicts {
                 (Change::Object, Some(_)) => return self.rebuild(context),
             }
         }
-        for node in around {
+        let about_others = std::mem::replace(&mut self.about_one_pod, context.in_place.to_vec());
+        let about_this = context.in_place.iter().copied();
+        for node in around.into_iter().chain(about_others).chain(about_this) {
             self.look_again_at(context, node);
         }
     }
@@ -456,6 +465,7 @@ impl Verdicts {
         self.cross = has_cross.then(|| CrossCounts::new(context.plan, cluster, slots));
         self.read = cluster.log().end();
         self.storage_read = context.storage_end();
+        self.about_one_pod = context.in_place.to_vec();
         self.epochs = context.epochs();
         self.tie_epoch = context.ties.epoch();
         self.diagnosis = None;

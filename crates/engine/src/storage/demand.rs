@@ -6,6 +6,11 @@
 //! with equal demands get equal answers from a node. So answers are kept by demand
 //! ([`crate::verdicts`]).
 //!
+//! A node on which a volume is already, since a pod there uses it or it is still attached,
+//! counts it once: there the name matters. If these are few nodes they are told beside the
+//! demand, and answer for the one pod only. If they are many, pods that share a volume are
+//! likely to come, and its name is a part of their demand.
+//!
 //! What those plugins read of a *node* is not here: its labels, its pods, its CSINode, what
 //! is attached to it, and which room and free volumes can be reached from it. When that
 //! changes, the node is logged ([`Cluster::storage_log`]).
@@ -16,7 +21,7 @@ use super::{
     VolumeHandle,
 };
 use crate::cluster::Cluster;
-use crate::ids::Symbol;
+use crate::ids::{NodeId, Symbol};
 use crate::node_match::NodeTerm;
 use crate::plugins::node_volume_limits::place_of_claim;
 use crate::plugins::volume_binding::is_own_claim;
@@ -78,22 +83,26 @@ struct WaitingClaim {
 /// A place that a claim takes on a node, if it does not take one there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum DemandedPlace {
-    /// One of the driver's that it takes on no node yet: which volume it is does not
-    /// matter, only which of the pod's claims share it (by number).
-    New(Symbol, usize),
-    /// One that something on a node may have.
+    /// One of the driver's. Which volume it is does not matter, only which of the pod's
+    /// claims share it (by number).
+    Any(Symbol, usize),
+    /// That of this volume.
     Known(Place),
 }
 
+/// On how many nodes a volume can be already without its name being part of the demand.
+const MAXIMUM_NODES_IN_PLACE: usize = 8;
+
 impl VolumeDemand {
-    /// What a pod with these volumes demands; `None` if that cannot be told without names:
-    /// something is wrong with a claim, or a volume is kept for one that waits.
-    /// O(volumes of the pod).
-    pub(crate) fn new(volumes: &PodVolumes, cluster: &Cluster) -> Option<Self> {
+    /// What a pod with these volumes demands, and the nodes whose answer is about the one
+    /// pod. `None` if that cannot be told without names: something is wrong with a claim, or
+    /// a volume is kept for one that waits. O(volumes of the pod).
+    pub(crate) fn new(volumes: &PodVolumes, cluster: &Cluster) -> Option<(Self, Vec<NodeId>)> {
         let mut places = Places {
             volumes,
             cluster,
-            new: Vec::new(),
+            any: Vec::new(),
+            in_place: Vec::new(),
         };
         let namespace = volumes.namespace?;
         let demanded = volumes.volumes.iter().map(|volume| match volume {
@@ -101,10 +110,11 @@ impl VolumeDemand {
             PodVolume::Claim(name) => places.demanded((namespace, *name), false),
             PodVolume::Ephemeral(name) => places.demanded((namespace, *name), true),
         });
-        Some(Self {
+        let demand = Self {
             volumes: demanded.collect::<Option<_>>()?,
             is_claim_taken: is_claim_taken(volumes, cluster),
-        })
+        };
+        Some((demand, places.in_place))
     }
 
     /// Whether it is that of pods without volumes.
@@ -126,7 +136,10 @@ impl VolumeDemand {
 struct Places<'c> {
     volumes: &'c PodVolumes,
     cluster: &'c Cluster,
-    new: Vec<Place>,
+    /// Those without a name, by number.
+    any: Vec<Place>,
+    /// Nodes that have one of them already.
+    in_place: Vec<NodeId>,
 }
 
 impl Places<'_> {
@@ -162,20 +175,25 @@ impl Places<'_> {
     }
 
     fn demanded_place(&mut self, place: Place) -> DemandedPlace {
+        let known = self.any.iter().position(|other| *other == place);
         let is_own_disk = |handle| disk_handles(self.volumes).any(|other| other == handle);
-        let is_known = match place.volume {
-            VolumeHandle::Volume(handle) => is_own_disk(handle),
-            VolumeHandle::ToBeMade(_) => false,
+        let number = match (known, place.volume) {
+            (Some(number), _) => number,
+            // The disk has a name, so that the claim must have it too.
+            (None, VolumeHandle::Volume(handle)) if is_own_disk(handle) => {
+                return DemandedPlace::Known(place);
+            }
+            (None, volume) => {
+                let nodes = self.cluster.nodes_in_place(volume, MAXIMUM_NODES_IN_PLACE);
+                let Some(nodes) = nodes else {
+                    return DemandedPlace::Known(place);
+                };
+                self.in_place.extend(nodes);
+                self.any.push(place);
+                self.any.len() - 1
+            }
         };
-        if is_known || self.cluster.storage.is_in_place(place.volume) {
-            return DemandedPlace::Known(place);
-        }
-        let known = self.new.iter().position(|other| *other == place);
-        let number = known.unwrap_or_else(|| {
-            self.new.push(place);
-            self.new.len() - 1
-        });
-        DemandedPlace::New(place.driver, number)
+        DemandedPlace::Any(place.driver, number)
     }
 }
 

@@ -3,9 +3,8 @@
 //! Tables are sorted lists of pairs, so that one of many claims with one user each costs no
 //! more than that.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-
-use rustc_hash::FxHashMap;
 
 use super::{ClaimKey, Migrated, PodVolume, PodVolumes, Volume, VolumeHandle};
 use crate::ids::Symbol;
@@ -16,9 +15,9 @@ pub(super) struct Uses {
     /// How many volumes of the pods on the node of a row are the claim, those included that
     /// go with their pods.
     claims: BTreeMap<(ClaimKey, usize), usize>,
-    /// How many disks that pods on nodes name themselves have this name with the CSI driver
-    /// that took over.
-    disks: FxHashMap<Symbol, usize>,
+    /// How many disks that pods on the node of a row name themselves have this name with the
+    /// CSI driver that took over.
+    disks: BTreeMap<(Symbol, usize), usize>,
     /// Volumes and the claims that say that they are bound to them.
     claims_of_volumes: BTreeSet<(Symbol, ClaimKey)>,
     /// Names that CSI drivers have for volumes, and the volumes.
@@ -35,18 +34,10 @@ impl Uses {
     /// (-1).
     pub(super) fn count(&mut self, row: usize, volumes: &PodVolumes, by: isize) {
         for (claim, _) in volumes.all_claims() {
-            let count = self.claims.entry((claim, row)).or_insert(0);
-            *count = count.saturating_add_signed(by);
-            if *count == 0 {
-                self.claims.remove(&(claim, row));
-            }
+            add(&mut self.claims, (claim, row), by);
         }
         for handle in disk_handles(volumes) {
-            let count = self.disks.entry(handle).or_insert(0);
-            *count = count.saturating_add_signed(by);
-            if *count == 0 {
-                self.disks.remove(&handle);
-            }
+            add(&mut self.disks, (handle, row), by);
         }
     }
 
@@ -94,22 +85,42 @@ impl Uses {
         attachments.map(|(_, attachment)| *attachment)
     }
 
-    /// Whether a volume may take a place on some node: a pod there uses it, or it is
-    /// attached. Volumes of all drivers count that have the same name.
-    pub(super) fn is_in_place(&self, volume: VolumeHandle) -> bool {
+    /// The rows of the nodes with pods that use this volume of a driver, some maybe more
+    /// than once. Volumes of all drivers count that have the same name.
+    pub(super) fn rows_in_place(
+        &self,
+        volume: VolumeHandle,
+    ) -> Box<dyn Iterator<Item = usize> + '_> {
         let handle = match volume {
-            VolumeHandle::ToBeMade(claim) => return self.rows_of_claim(claim).next().is_some(),
+            VolumeHandle::ToBeMade(claim) => return Box::new(self.rows_of_claim(claim)),
             VolumeHandle::Volume(handle) => handle,
         };
+        let disks = self.disks.range((handle, 0)..=(handle, usize::MAX));
+        let disks = disks.map(|((_, row), _)| *row);
+        let volumes = self.volumes_of(handle);
+        Box::new(disks.chain(volumes.flat_map(|volume| self.rows_of_volume(volume))))
+    }
+
+    /// The attachments of this volume of a driver, as above.
+    pub(super) fn attachments_in_place(
+        &self,
+        volume: VolumeHandle,
+    ) -> impl Iterator<Item = Symbol> {
+        let handle = match volume {
+            VolumeHandle::Volume(handle) => Some(handle),
+            VolumeHandle::ToBeMade(_) => None,
+        };
+        let volumes = handle
+            .into_iter()
+            .flat_map(|handle| self.volumes_of(handle));
+        volumes.flat_map(|volume| self.attachments_of(volume))
+    }
+
+    fn volumes_of(&self, handle: Symbol) -> impl Iterator<Item = Symbol> {
         let volumes = self
             .volumes_of_handles
             .range((handle, FIRST)..=(handle, LAST));
-        let mut volumes = volumes.map(|(_, volume)| *volume);
-        self.disks.contains_key(&handle)
-            || volumes.any(|volume| {
-                self.attachments_of(volume).next().is_some()
-                    || self.rows_of_volume(volume).next().is_some()
-            })
+        volumes.map(|(_, volume)| *volume)
     }
 
     fn claims_of(&self, volume: Symbol) -> impl Iterator<Item = ClaimKey> {
@@ -127,6 +138,21 @@ pub(super) fn disk_handles(volumes: &PodVolumes) -> impl Iterator<Item = Symbol>
         PodVolume::Disk(disk) => Some(disk.csi.as_ref()?.as_ref().ok()?.handle),
         _ => None,
     })
+}
+
+fn add<K: Ord>(counts: &mut BTreeMap<K, usize>, key: K, by: isize) {
+    match counts.entry(key) {
+        Entry::Occupied(mut entry) => {
+            let count = entry.get().saturating_add_signed(by);
+            match count {
+                0 => drop(entry.remove()),
+                count => drop(entry.insert(count)),
+            }
+        }
+        Entry::Vacant(entry) => {
+            entry.insert(usize::try_from(by).unwrap_or(0));
+        }
+    }
 }
 
 fn set<T: Ord>(pairs: &mut BTreeSet<T>, pair: T, is_there: bool) {

@@ -273,7 +273,8 @@ fn unsupported_operations_spare_other_test_cases() {
         refusals,
         [
             "suite/perf.yaml: error: [0].workloadTemplate[0]: opcode churn is not supported; \
-             supported are createNodes, createPods, createPodSets, createNamespaces, barrier",
+             supported are createNodes, createPods, createPodSets, createNamespaces, createAny, \
+             barrier",
             "suite/perf.yaml: error: [1].workloadTemplate[0].duration: is not supported with \
              opcode createPods",
             "suite/perf.yaml: error: [2].workloadTemplate[0].nodeAllocatableStrategy.\

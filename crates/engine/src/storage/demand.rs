@@ -91,7 +91,7 @@ enum DemandedPlace {
 }
 
 /// On how many nodes a volume can be already without its name being part of the demand.
-const MAXIMUM_NODES_IN_PLACE: usize = 8;
+const MAXIMUM_NODES_IN_PLACE: usize = 3;
 
 impl VolumeDemand {
     /// What a pod with these volumes demands, and the nodes whose answer is about the one

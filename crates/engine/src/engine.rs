@@ -195,6 +195,9 @@ const MAXIMUM_VERDICT_SLOTS: usize = 16 << 20;
 /// How many plans are remembered by pod before they are worked out anew.
 const MAXIMUM_KNOWN_PLANS: usize = 1 << 20;
 
+/// How many demands of storage are remembered; each may be that of one pod only.
+const MAXIMUM_KNOWN_DEMANDS: usize = 1 << 16;
+
 /// See the module.
 pub struct Engine {
     cluster: Cluster,
@@ -639,8 +642,29 @@ impl Engine {
         }
         let volumes = self.cluster.storage.pod_volumes(volumes);
         let (demand, in_place) = VolumeDemand::new(volumes, &self.cluster)?;
+        if self.demands.len() >= MAXIMUM_KNOWN_DEMANDS {
+            self.forget_demands();
+        }
         let (number, is_new) = self.demands.insert_full(demand);
         (!is_new).then_some((number as u32, in_place))
+    }
+
+    /// Forgets all demands of storage but that of pods without volumes, and their verdicts.
+    fn forget_demands(&mut self) {
+        self.demands.truncate(1);
+        let keys = std::mem::take(&mut self.verdict_keys);
+        let verdicts = std::mem::take(&mut self.verdicts);
+        let last_used = std::mem::take(&mut self.last_used);
+        for ((key, verdicts), last_used) in keys.into_iter().zip(verdicts).zip(last_used) {
+            let (_, _, demand) = key;
+            if demand == 0 {
+                self.verdict_keys.insert(key);
+                self.verdicts.push(verdicts);
+                self.last_used.push(last_used);
+            } else {
+                self.verdict_slots -= verdicts.map_or(0, |verdicts| verdicts.slot_count());
+            }
+        }
     }
 
     /// Decides by looking at every node, where verdicts of the class do not tell enough.
@@ -1331,4 +1355,38 @@ fn nominations<'u>(
         }
     }
     nominations
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::storage::testing::{bound_claim, decide, engine, node, pod, tell, volume};
+
+    #[test]
+    fn forgotten_demands_leave_other_verdicts_alone() {
+        let nodes = [("a", "one"), ("b", "two")];
+        let nodes = nodes.map(|(name, zone)| node(name, json!({"zone": zone})));
+        let mut engine = engine(nodes);
+        for claim in ["c0", "c1", "c2", "c3"] {
+            tell(&mut engine, volume(claim, "", "1Gi", "two"));
+            tell(&mut engine, bound_claim(claim, claim));
+            let volumes = json!([{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]);
+            tell(&mut engine, pod(&format!("with-{claim}"), "", volumes));
+        }
+        for name in ["p", "q"] {
+            tell(&mut engine, pod(name, "", json!([])));
+        }
+        assert_eq!(decide(&mut engine, "with-c0"), "b");
+        assert_eq!(decide(&mut engine, "p"), "a");
+        assert_eq!(decide(&mut engine, "with-c1"), "b");
+        assert_eq!((engine.demands.len(), engine.verdicts.len()), (2, 2));
+        engine.forget_demands();
+        assert_eq!((engine.demands.len(), engine.verdicts.len()), (1, 1));
+        assert_eq!(engine.verdict_slots, 2);
+        assert_eq!(decide(&mut engine, "q"), "a");
+        assert_eq!(decide(&mut engine, "with-c2"), "b");
+        assert_eq!(decide(&mut engine, "with-c3"), "b");
+        assert_eq!(engine.verdict_slots, 4);
+    }
 }

@@ -174,6 +174,9 @@ fn drain(world: &mut World) -> Vec<String> {
         // Pods that something is wrong with wait although there may be room; and nobody wakes
         // a pod for which a plugin would fail now.
         let waits_rightly = match state {
+            // As upstream, the plugin is not asked when a class is made anew, nor when a pod
+            // comes that has the same volume.
+            Some(PodState::Unschedulable(diagnosis)) if diagnosis.names("NodeVolumeLimits") => true,
             Some(PodState::Unschedulable(_)) => !matches!(expected, Expected::Scheduled { .. }),
             state => matches!(state, Some(PodState::Error(_))),
         };

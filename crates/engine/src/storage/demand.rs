@@ -239,3 +239,236 @@ impl WaitingClaim {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::VolumeDemand;
+    use crate::Engine;
+    use crate::ids::NodeId;
+    use crate::storage::testing::{
+        bound_claim, claim, decide, engine, node, pod, pod_with_claims, tell, volume_everywhere,
+        waiting_class,
+    };
+
+    fn engine_with_nodes(count: usize) -> Engine {
+        let nodes = (0..count).map(|number| node(&format!("n{number}"), json!({})));
+        let mut engine = engine(nodes);
+        tell(&mut engine, waiting_class("fast", "csi.example.com"));
+        engine
+    }
+
+    fn demand(engine: &Engine, pod: &str) -> Option<(VolumeDemand, Vec<NodeId>)> {
+        let cluster = engine.cluster();
+        let pod = engine.pod("default", pod).expect("a pod");
+        let volumes = cluster.pod_info(pod).volumes;
+        VolumeDemand::new(cluster.storage.pod_volumes(volumes), cluster)
+    }
+
+    /// A bound claim with a volume of that name with the driver.
+    fn tell_bound(engine: &mut Engine, name: &str, handle: &str) {
+        let mut volume = volume_everywhere(&format!("v-{name}"));
+        volume["spec"]["csi"]["volumeHandle"] = handle.into();
+        tell(engine, volume);
+        tell(engine, bound_claim(name, &format!("v-{name}")));
+    }
+
+    #[test]
+    fn pods_with_a_claim_each_demand_the_same() {
+        let mut engine = engine_with_nodes(1);
+        for name in ["a", "b"] {
+            tell_bound(&mut engine, name, &format!("handle-{name}"));
+            let waiting = format!("{name}-waiting");
+            tell(&mut engine, claim(&waiting, "fast"));
+            tell(&mut engine, pod_with_claims(name, &[name, &waiting]));
+        }
+        let known = demand(&engine, "a");
+        assert!(known.is_some());
+        assert_eq!(known, demand(&engine, "b"));
+        // With a node chosen the claim is one of its own.
+        assert_eq!(decide(&mut engine, "a"), "n0");
+        tell(&mut engine, pod_with_claims("c", &["a", "a-waiting"]));
+        assert_ne!(known, demand(&engine, "c"));
+        assert_eq!(known, demand(&engine, "b"));
+    }
+
+    #[test]
+    fn a_volume_has_a_name_once_it_is_on_many_nodes() {
+        let mut engine = engine_with_nodes(5);
+        for name in ["shared", "other"] {
+            tell_bound(&mut engine, name, name);
+            tell(&mut engine, pod_with_claims(name, &[name]));
+        }
+        let (of_other, _) = demand(&engine, "other").expect("a demand");
+        for number in 0..4 {
+            let (of_shared, in_place) = demand(&engine, "shared").expect("a demand");
+            assert_eq!(of_shared, of_other);
+            assert_eq!(in_place.len(), number);
+            let mut there = pod_with_claims(&format!("p{number}"), &["shared"]);
+            there["spec"]["nodeName"] = format!("n{number}").into();
+            tell(&mut engine, there);
+        }
+        let (of_shared, in_place) = demand(&engine, "shared").expect("a demand");
+        assert_ne!(of_shared, of_other);
+        assert_eq!(in_place, []);
+    }
+
+    #[test]
+    fn nodes_that_have_a_volume_in_any_way_are_told() {
+        let mut engine = engine_with_nodes(4);
+        tell_bound(&mut engine, "a", "vol-1");
+        tell(&mut engine, pod_with_claims("a", &["a"]));
+        // By a disk that a pod names itself.
+        let disk = json!([{"name": "d", "awsElasticBlockStore": {"volumeID": "vol-1"}}]);
+        tell(&mut engine, pod("with-disk", "n1", disk.clone()));
+        // By another claim, whose volume is of a plugin that a driver took over.
+        let mut taken_over = volume_everywhere("v-b");
+        taken_over["spec"]["csi"] = json!(null);
+        taken_over["spec"]["awsElasticBlockStore"] = disk[0]["awsElasticBlockStore"].clone();
+        tell(&mut engine, taken_over);
+        tell(&mut engine, bound_claim("b", "v-b"));
+        let with_claim = |name: &str, node: &str, claim: &str| {
+            let mut pod = pod_with_claims(name, &[claim]);
+            pod["spec"]["nodeName"] = node.into();
+            pod
+        };
+        tell(&mut engine, with_claim("with-claim", "n2", "b"));
+        // By an attachment.
+        tell(
+            &mut engine,
+            json!({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
+            "metadata": {"name": "left-behind"}, "spec": {"attacher": "csi.example.com",
+                "nodeName": "n3", "source": {"persistentVolumeName": "v-a"}}}),
+        );
+        let in_place = |engine: &Engine, pod: &str| {
+            let (_, nodes) = demand(engine, pod).expect("a demand");
+            let cluster = engine.cluster();
+            let names = nodes.iter().map(|node| cluster.name(*node).to_owned());
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(in_place(&engine, "a"), ["n1", "n2", "n3"]);
+        // One that is still to be made: by its claim.
+        tell(&mut engine, claim("waiting", "fast"));
+        tell(&mut engine, pod_with_claims("c", &["waiting"]));
+        tell(&mut engine, with_claim("with-waiting", "n2", "waiting"));
+        assert_eq!(in_place(&engine, "c"), ["n2"]);
+    }
+
+    #[test]
+    fn claims_that_want_something_else_demand_something_else() {
+        let changes: [(&str, Value); 7] = [
+            ("/spec/accessModes", json!(["ReadWriteMany"])),
+            ("/spec/resources/requests/storage", json!("2Gi")),
+            ("/spec/volumeMode", json!("Block")),
+            ("/spec/volumeAttributesClassName", json!("gold")),
+            ("/spec/selector", json!({"matchLabels": {"disk": "ssd"}})),
+            ("/spec/storageClassName", json!("slow")),
+            (
+                "/metadata/annotations",
+                json!({"volume.kubernetes.io/selected-node": "n0"}),
+            ),
+        ];
+        let mut engine = engine_with_nodes(1);
+        tell(&mut engine, waiting_class("slow", "csi.example.com"));
+        tell(&mut engine, pod_with_claims("p", &["a"]));
+        let mut demands = Vec::new();
+        for (field, value) in changes {
+            let mut claim = claim("a", "fast");
+            set(&mut claim, field, value);
+            tell(&mut engine, claim);
+            demands.push(demand(&engine, "p").expect("a demand"));
+        }
+        tell(&mut engine, claim("a", "fast"));
+        demands.push(demand(&engine, "p").expect("a demand"));
+        all_differ(&demands);
+    }
+
+    #[test]
+    fn volumes_that_are_elsewhere_are_demanded_as_such() {
+        let required = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [
+            {"key": "zone", "operator": "Exists"}]}]}});
+        let zone = json!({"topology.kubernetes.io/zone": "z"});
+        let changes: [(&str, Value); 4] = [
+            ("/spec/nodeAffinity", required),
+            ("/metadata/labels", zone),
+            ("/spec/csi/driver", json!("other.example.com")),
+            ("/spec/awsElasticBlockStore", json!({"volumeID": "vol-1"})),
+        ];
+        let mut engine = engine_with_nodes(1);
+        tell(&mut engine, bound_claim("p-tmp", "v"));
+        let mut own = bound_claim("q-tmp", "v");
+        own["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Pod",
+            "name": "q", "uid": "uid-q", "controller": true}]);
+        tell(&mut engine, own);
+        tell(&mut engine, pod_with_claims("p", &["p-tmp"]));
+        tell(
+            &mut engine,
+            pod("q", "", json!([{"name": "tmp", "ephemeral": {}}])),
+        );
+        let mut demands = Vec::new();
+        for (field, value) in changes {
+            let mut volume = volume_everywhere("v");
+            set(&mut volume, field, value);
+            tell(&mut engine, volume);
+            demands.push(demand(&engine, "p").expect("a demand"));
+        }
+        tell(&mut engine, volume_everywhere("v"));
+        demands.push(demand(&engine, "p").expect("a demand"));
+        // Zones do not matter to a claim that goes with its pod.
+        demands.push(demand(&engine, "q").expect("a demand"));
+        all_differ(&demands);
+    }
+
+    fn set(object: &mut Value, field: &str, value: Value) {
+        let (parent, name) = field.rsplit_once('/').expect("a path");
+        object.pointer_mut(parent).expect("a parent")[name] = value;
+    }
+
+    fn all_differ(demands: &[(VolumeDemand, Vec<NodeId>)]) {
+        for (number, (one, _)) in demands.iter().enumerate() {
+            let mut others = demands[..number].iter();
+            assert!(others.all(|(other, _)| one != other), "demand {number}");
+        }
+    }
+
+    #[test]
+    fn claims_to_one_volume_are_not_claims_to_two() {
+        let mut engine = engine_with_nodes(1);
+        for (name, handle) in [("a", "one"), ("b", "one"), ("c", "two")] {
+            tell_bound(&mut engine, name, handle);
+        }
+        tell(&mut engine, pod_with_claims("same", &["a", "b"]));
+        tell(&mut engine, pod_with_claims("different", &["a", "c"]));
+        assert_ne!(demand(&engine, "same"), demand(&engine, "different"));
+    }
+
+    #[test]
+    fn a_claim_to_the_disk_that_the_pod_names_itself_has_its_name() {
+        let mut engine = engine_with_nodes(1);
+        let with_disk = |name: &str, claim: &str| -> Value {
+            let volumes = json!([
+                {"name": "disk", "awsElasticBlockStore": {"volumeID": "vol-1"}},
+                {"name": "claim", "persistentVolumeClaim": {"claimName": claim}},
+            ]);
+            pod(name, "", volumes)
+        };
+        for (name, handle) in [("a", "vol-1"), ("b", "vol-2")] {
+            tell_bound(&mut engine, name, handle);
+            tell(&mut engine, with_disk(name, name));
+        }
+        assert_ne!(demand(&engine, "a"), demand(&engine, "b"));
+    }
+
+    #[test]
+    fn a_claim_for_which_a_volume_is_kept_is_not_like_others() {
+        let mut engine = engine_with_nodes(1);
+        tell(&mut engine, claim("a", "fast"));
+        tell(&mut engine, pod_with_claims("a", &["a"]));
+        assert!(demand(&engine, "a").is_some());
+        let mut volume = volume_everywhere("v");
+        volume["spec"]["claimRef"] = json!({"namespace": "default", "name": "a"});
+        tell(&mut engine, volume);
+        assert!(demand(&engine, "a").is_none());
+    }
+}

@@ -29,6 +29,9 @@ pub(crate) const NODE_NAMES: [&str; 12] = [
     "m3", "a1", "k7", "b", "z9", "a0", "a10", "q", "c5", "zz", "e2", "d",
 ];
 
+/// Those about which storage says most.
+const FEW_NODES: [&str; 6] = ["m3", "a1", "k7", "b", "z9", "a0"];
+
 /// What is random about a node.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeShape {
@@ -677,7 +680,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// Steps of a history in which storage is what matters.
 fn step_about_volumes() -> impl Strategy<Value = Step> {
-    let node = || prop::sample::select(NODE_NAMES.to_vec());
+    let node = || prop::sample::select(FEW_NODES.to_vec());
     let roomy = node_shape().prop_map(NodeShape::roomy);
     prop_oneof![
         1 => (node(), roomy).prop_map(|(name, shape)| Step::SetNode(name, shape)),
@@ -689,7 +692,7 @@ fn step_about_volumes() -> impl Strategy<Value = Step> {
         1 => any::<(Index, Index)>().prop_map(|(pod, template)| Step::ChangePod(pod, template)),
         2 => any::<Index>().prop_map(Step::RemovePod),
         3 => any::<Index>().prop_map(Step::ConfirmPod),
-        1 => (any::<Index>(), node()).prop_map(|(pod, node)| Step::AddBoundPod(pod, node)),
+        4 => (any::<Index>(), node()).prop_map(|(pod, node)| Step::AddBoundPod(pod, node)),
         1 => (0..20_000_000_000u64).prop_map(Step::PassTime),
         14 => Just(Step::Decide),
         8 => any::<Index>().prop_map(Step::DecidePod),
@@ -738,10 +741,19 @@ pub(crate) fn history_with_volumes(
 ) -> impl Strategy<Value = History> {
     let profiles = (profile("default-scheduler"), profile("second"));
     let templates = prop::collection::vec(template_with_volumes(), templates);
+    // Pods that differ in nothing but that they have no volumes.
+    let without = prop::bool::weighted(0.3);
+    let templates = (templates, without).prop_map(|(mut templates, without)| {
+        let mut other = templates[0].clone();
+        other.spec["volumes"] = json!([]);
+        other.claims = Claims::default();
+        templates.extend(without.then_some(other));
+        templates
+    });
     let nodes = node_shape().prop_map(NodeShape::roomy);
     let step = step_about_volumes();
-    let history = history_of(profiles, (nodes, 2), templates, step, steps, false);
-    let storage = prop::collection::vec(shared_storage(), 0..25);
+    let history = history_of(profiles, (nodes, 2..7), templates, step, steps, false);
+    let storage = prop::collection::vec(shared_storage(), 0..40);
     (storage, history).prop_map(|(storage, mut history)| {
         let storage = storage.into_iter().map(|it| Step::SetStorage(it.into()));
         history.steps.splice(0..0, storage);
@@ -778,7 +790,7 @@ fn history_with(
     let templates = prop::collection::vec(template(), templates);
     history_of(
         profiles,
-        (node_shape(), 0),
+        (node_shape(), 0..NODE_NAMES.len()),
         templates,
         step,
         steps,
@@ -791,13 +803,13 @@ fn history_of(
         impl Strategy<Value = ProfileConfig>,
         impl Strategy<Value = ProfileConfig>,
     ),
-    (node, least_nodes): (impl Strategy<Value = NodeShape>, usize),
+    (node, count): (impl Strategy<Value = NodeShape>, Range<usize>),
     templates: impl Strategy<Value = Vec<Template>>,
     step: impl Strategy<Value = Step>,
     steps: Range<usize>,
     is_seeded: bool,
 ) -> impl Strategy<Value = History> {
-    let nodes = prop::collection::vec(node, least_nodes..NODE_NAMES.len());
+    let nodes = prop::collection::vec(node, count);
     (
         profiles,
         nodes,

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::subsequence;
 use serde_json::{Value, json};
 
-use super::NODE_NAMES;
+use super::FEW_NODES;
 
 /// Claims that pods share.
 pub(crate) const CLAIM_NAMES: [&str; 3] = ["c0", "c1", "c2"];
@@ -256,7 +256,7 @@ fn claim_shape() -> impl Strategy<Value = ClaimShape> {
         (prop::bool::weighted(0.1), prop::bool::weighted(0.1)),
         prop::option::of(volume_shape()),
         prop::bool::weighted(0.03),
-        prop::option::weighted(0.1, prop::sample::select(NODE_NAMES.to_vec())),
+        prop::option::weighted(0.1, prop::sample::select(FEW_NODES.to_vec())),
     )
         .prop_map(
             |(class, mode, size_gib, wants, volume, is_volume_missing, selected_node)| ClaimShape {
@@ -359,7 +359,7 @@ fn class(name: &str, provisioner: &str, zone: Option<&str>) -> Object {
 /// limits of drivers and what is attached, and the room that they tell of.
 pub(super) fn shared_storage() -> impl Strategy<Value = Object> {
     let volume_name = || prop::sample::select(VOLUME_NAMES.to_vec());
-    let node = || prop::sample::select(NODE_NAMES.to_vec());
+    let node = || prop::sample::select(FEW_NODES.to_vec());
     let shared_claim = (
         prop::sample::select(CLAIM_NAMES.to_vec()),
         claim_shape(),
@@ -390,8 +390,8 @@ pub(super) fn shared_storage() -> impl Strategy<Value = Object> {
         4 => shared_claim,
         3 => shared_volume,
         1 => class,
-        3 => csi_node(),
-        2 => attached,
+        5 => csi_node(),
+        3 => attached,
         1 => driver,
         2 => capacity(),
     ]
@@ -399,8 +399,8 @@ pub(super) fn shared_storage() -> impl Strategy<Value = Object> {
 
 /// Limits of drivers on a node, and whether one has taken over there.
 fn csi_node() -> impl Strategy<Value = Object> {
-    let node = prop::sample::select(NODE_NAMES.to_vec());
-    let limits = (0..4, prop::option::of(0..3));
+    let node = prop::sample::select(FEW_NODES.to_vec());
+    let limits = (0..3, prop::option::of(0..3));
     (node, limits, prop::bool::ANY).prop_map(|(node, (limit, ebs_limit), is_migrated)| {
         let driver = |name: &str, count: Option<i32>| {
             json!({"name": name, "nodeID": node, "allocatable": {"count": count}})
@@ -441,7 +441,7 @@ pub(super) fn removable() -> impl Strategy<Value = (ObjectKind, &'static str)> {
     prop_oneof![
         of(ObjectKind::PersistentVolumeClaim, &CLAIM_NAMES),
         of(ObjectKind::PersistentVolume, &VOLUME_NAMES),
-        of(ObjectKind::CSINode, &NODE_NAMES),
+        of(ObjectKind::CSINode, &FEW_NODES),
         of(ObjectKind::VolumeAttachment, &ATTACHMENT_NAMES),
         of(ObjectKind::CSIStorageCapacity, &["r0", "r1", "r2"]),
         of(ObjectKind::CSIDriver, &[DRIVER]),
@@ -450,14 +450,14 @@ pub(super) fn removable() -> impl Strategy<Value = (ObjectKind, &'static str)> {
 }
 
 pub(super) fn storage_step() -> impl Strategy<Value = StorageStep> {
-    let other_node = prop::option::weighted(0.3, prop::sample::select(NODE_NAMES.to_vec()));
+    let other_node = prop::option::weighted(0.6, prop::sample::select(FEW_NODES.to_vec()));
     prop_oneof![
         3 => claims().prop_map(StorageStep::Set),
         4 => (claim_shape(), volume_shape())
             .prop_map(|(claim, volume)| StorageStep::Provision(claim, volume)),
         1 => Just(StorageStep::Remove),
         1 => Just(StorageStep::RemoveVolume),
-        3 => other_node.prop_map(StorageStep::Attach),
+        4 => other_node.prop_map(StorageStep::Attach),
         1 => Just(StorageStep::Detach),
     ]
 }

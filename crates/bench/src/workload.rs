@@ -255,8 +255,10 @@ impl CreateNodes {
         let drivers: Vec<CsiNodeDriver> = drivers.collect();
         let nodes = if drivers.is_empty() { 0 } else { self.count };
         (0..nodes).map(move |i| {
-            let mut node = CSINode::default();
-            node.metadata = self.template.metadata.clone();
+            let mut node = CSINode {
+                metadata: self.template.metadata.clone(),
+                ..CSINode::default()
+            };
             name_by_number(&mut node.metadata, self.first_index + i);
             node.spec.drivers.clone_from(&drivers);
             node

@@ -21,7 +21,7 @@ use crate::node_tree::{NodeTree, ZoneKey};
 use crate::plugins::legacy::node_conditions::NodeConditions;
 use crate::plugins::node_declared_features::FeatureSet;
 use crate::pod_match::{AffinityTerms, LabelMatch, Labels, PodIdentity, label_value};
-use crate::storage::{Storage, TOPOLOGY_LABELS, VolumeHandle, VolumeReservation};
+use crate::storage::{Storage, TOPOLOGY_LABELS, VolumeReservation};
 
 /// Nodes, their use, and the tables of interned names.
 #[derive(Clone, Debug, Default)]
@@ -584,16 +584,6 @@ impl Cluster {
             self.log_storage(*kind, *key);
         }
         freed
-    }
-
-    /// The nodes on which this volume of a driver may have a place already, some maybe more
-    /// than once; `None` if they are more than `limit`.
-    pub(crate) fn nodes_in_place(&self, volume: VolumeHandle, limit: usize) -> Option<Vec<NodeId>> {
-        let (rows, names) = self.storage.in_place(volume);
-        let named = names.filter_map(|name| self.node_named(name));
-        let nodes = rows.map(NodeId::from_index).chain(named);
-        let nodes: Vec<NodeId> = nodes.take(limit + 1).collect();
-        (nodes.len() <= limit).then_some(nodes)
     }
 
     /// Logs the nodes for which an object about storage matters. To be called before it

@@ -779,23 +779,7 @@ impl Engine {
         for (node, refusal) in overruled {
             verdicts.overrule(node, refusal);
         }
-        let outcome = match verdicts.best(context) {
-            (None, _) => Outcome::Unschedulable(verdicts.diagnosis(context)),
-            // A single feasible node is taken without scoring, as upstream does.
-            (Some(best), 1) => Outcome::Scheduled {
-                node: best.node,
-                feasible_nodes: 1,
-                total_score: 0,
-            },
-            (Some(best), feasible_nodes) => match verdicts.error() {
-                Some(error) => Outcome::Error(error.into()),
-                None => Outcome::Scheduled {
-                    node: best.node,
-                    feasible_nodes,
-                    total_score: best.total_score,
-                },
-            },
-        };
+        let outcome = outcome_of(verdicts, context);
         for node in nodes {
             verdicts.restore(context, node);
         }
@@ -1312,6 +1296,27 @@ impl Engine {
     }
 }
 
+/// What verdicts say about a pod.
+fn outcome_of(verdicts: &mut Verdicts, context: Context<'_>) -> Outcome {
+    match verdicts.best(context) {
+        (None, _) => Outcome::Unschedulable(verdicts.diagnosis(context)),
+        // A single feasible node is taken without scoring, as upstream does.
+        (Some(best), 1) => Outcome::Scheduled {
+            node: best.node,
+            feasible_nodes: 1,
+            total_score: 0,
+        },
+        (Some(best), feasible_nodes) => match verdicts.error() {
+            Some(error) => Outcome::Error(error.into()),
+            None => Outcome::Scheduled {
+                node: best.node,
+                feasible_nodes,
+                total_score: best.total_score,
+            },
+        },
+    }
+}
+
 /// What pods on other nodes see of a node.
 #[derive(PartialEq, Eq)]
 struct NodeLook {
@@ -1361,7 +1366,73 @@ fn nominations<'u>(
 mod tests {
     use serde_json::json;
 
-    use crate::storage::testing::{bound_claim, decide, engine, node, pod, tell, volume};
+    use super::{Engine, EngineConfig, Outcome};
+    use crate::storage::testing::{
+        bound_claim, decide, engine, node, pod, pod_with_claims, tell, volume, volume_everywhere,
+    };
+
+    /// How many nodes could take a pod, which is decided.
+    fn feasible_nodes(engine: &mut Engine, pod: &str) -> usize {
+        let pod = engine.pod("default", pod).expect("a pod");
+        let decision = engine.decide_pod(pod, 0).expect("a pod that waits");
+        match decision.outcome {
+            Outcome::Scheduled { feasible_nodes, .. } => feasible_nodes,
+            outcome => panic!("{outcome:?}"),
+        }
+    }
+
+    #[test]
+    fn a_node_that_has_a_volume_already_says_so_to_its_pods_only() {
+        let csi_node = |name: &str, count: i32| {
+            json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode",
+                "metadata": {"name": name}, "spec": {"drivers": [{"name": "csi.example.com",
+                    "nodeID": name, "allocatable": {"count": count}}]}})
+        };
+        let mut engine = engine([
+            node("a", json!({})),
+            node("b", json!({})),
+            csi_node("a", 9),
+            csi_node("b", 1),
+        ]);
+        for name in ["first", "shared", "next", "last"] {
+            tell(&mut engine, volume_everywhere(name));
+            tell(&mut engine, bound_claim(name, name));
+            tell(&mut engine, pod_with_claims(name, &[name]));
+        }
+        let mut there = pod_with_claims("there", &["shared"]);
+        there["spec"]["nodeName"] = "b".into();
+        tell(&mut engine, there);
+        // Of the second pod on they have verdicts in common.
+        let counts = ["first", "shared", "next"].map(|pod| feasible_nodes(&mut engine, pod));
+        assert_eq!(counts, [1, 2, 1]);
+        tell(&mut engine, pod_with_claims("again", &["shared"]));
+        let counts = ["again", "last"].map(|pod| feasible_nodes(&mut engine, pod));
+        assert_eq!(counts, [2, 1]);
+    }
+
+    #[test]
+    fn filters_of_volumes_after_those_of_other_pods_keep_their_place() {
+        let mut config = EngineConfig::default();
+        let filters = &mut config.profiles[0].filter;
+        filters.retain(|name| name != "VolumeBinding");
+        filters.push("VolumeBinding".into());
+        let mut engine = Engine::new(&config).expect("a profile");
+        tell(&mut engine, node("a", json!({"zone": "one"})));
+        let mut there = pod("there", "a", json!([]));
+        there["metadata"]["labels"] = json!({"app": "x"});
+        tell(&mut engine, there);
+        tell(&mut engine, volume("v", "", "1Gi", "two"));
+        tell(&mut engine, bound_claim("data", "v"));
+        let message = "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules.";
+        for (name, claims) in [("plain", &[][..]), ("p", &["data"]), ("q", &["data"])] {
+            let mut pod = pod_with_claims(name, claims);
+            pod["spec"]["affinity"]["podAntiAffinity"] = json!({
+                "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone",
+                    "labelSelector": {"matchLabels": {"app": "x"}}}]});
+            tell(&mut engine, pod);
+            assert_eq!(decide(&mut engine, name), message, "{name}");
+        }
+    }
 
     #[test]
     fn forgotten_demands_leave_other_verdicts_alone() {

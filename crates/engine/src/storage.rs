@@ -379,15 +379,10 @@ impl Storage {
         self.drivers.get(&driver) == Some(&true)
     }
 
-    /// The nodes on which this volume of a driver may have a place already, by row or name.
-    pub(super) fn in_place(
-        &self,
-        volume: VolumeHandle,
-    ) -> (impl Iterator<Item = usize>, impl Iterator<Item = Symbol>) {
-        let attachments = self.uses.attachments_in_place(volume);
-        let attachments = attachments.filter_map(|name| self.attachments.get(&name));
-        let names = attachments.map(|attachment| attachment.node);
-        (self.uses.rows_in_place(volume), names)
+    /// The rows of the nodes with pods that use this volume of a driver, some maybe more than
+    /// once.
+    pub(crate) fn rows_in_place(&self, volume: VolumeHandle) -> impl Iterator<Item = usize> {
+        self.uses.rows_in_place(volume)
     }
 
     /// Grows when free volumes or room of a class changed for more nodes than were logged.

@@ -16,8 +16,8 @@
 //!
 //! Pods with volumes have verdicts by what they demand of storage
 //! ([`crate::storage::VolumeDemand`]): whichever of them asks, the answer of a node is the
-//! same. A node is looked at again if storage changed around it, and for each pod if one of
-//! its volumes is there already.
+//! same. A node is looked at again if storage changed around it, and for each pod if a pod
+//! there has one of its volumes.
 //!
 //! The answer is exactly that of [`crate::evaluation`]; property tests hold the two
 //! against each other.
@@ -199,7 +199,7 @@ pub(crate) struct Context<'c> {
     pub(crate) plan: &'c CrossPlan,
     /// What the pod demands of storage; empty if it has no volumes.
     pub(crate) demand: &'c VolumeDemand,
-    /// Nodes on which volumes of the pod are already, so that what they say is about it only.
+    /// Nodes with pods that have volumes of this one: what they say is about it only.
     pub(crate) in_place: &'c [NodeId],
     /// The filters that look at volumes, prepared for a pod with that demand, with their
     /// place in the order.

@@ -6,10 +6,11 @@
 //! with equal demands get equal answers from a node. So answers are kept by demand
 //! ([`crate::verdicts`]).
 //!
-//! A node on which a volume is already, since a pod there uses it or it is still attached,
-//! counts it once: there the name matters. If these are few nodes they are told beside the
-//! demand, and answer for the one pod only. If they are many, pods that share a volume are
-//! likely to come, and its name is a part of their demand.
+//! A node counts a volume once, however many of its pods use it: where one does already, the
+//! name matters. If these are few nodes they are told beside the demand, and answer for the
+//! one pod only. If they are many, more pods that share the volume are likely to come, and its
+//! name is a part of their demand. (Volumes that are attached without a pod count beside the
+//! pod's own, whichever they are.)
 //!
 //! What those plugins read of a *node* is not here: its labels, its pods, its CSINode, what
 //! is attached to it, and which room and free volumes can be reached from it. When that
@@ -184,11 +185,13 @@ impl Places<'_> {
                 return DemandedPlace::Known(place);
             }
             (None, volume) => {
-                let nodes = self.cluster.nodes_in_place(volume, MAXIMUM_NODES_IN_PLACE);
-                let Some(nodes) = nodes else {
+                let rows = self.cluster.storage.rows_in_place(volume);
+                let rows: Vec<usize> = rows.take(MAXIMUM_NODES_IN_PLACE + 1).collect();
+                if rows.len() > MAXIMUM_NODES_IN_PLACE {
                     return DemandedPlace::Known(place);
-                };
-                self.in_place.extend(nodes);
+                }
+                self.in_place
+                    .extend(rows.into_iter().map(NodeId::from_index));
                 self.any.push(place);
                 self.any.len() - 1
             }
@@ -300,18 +303,24 @@ mod tests {
             tell_bound(&mut engine, name, name);
             tell(&mut engine, pod_with_claims(name, &[name]));
         }
+        let put = |engine: &mut Engine, claim: &str, number: usize| {
+            let mut there = pod_with_claims(&format!("{claim}-{number}"), &[claim]);
+            there["spec"]["nodeName"] = format!("n{number}").into();
+            tell(engine, there);
+        };
         let (of_other, _) = demand(&engine, "other").expect("a demand");
         for number in 0..4 {
             let (of_shared, in_place) = demand(&engine, "shared").expect("a demand");
             assert_eq!(of_shared, of_other);
             assert_eq!(in_place.len(), number);
-            let mut there = pod_with_claims(&format!("p{number}"), &["shared"]);
-            there["spec"]["nodeName"] = format!("n{number}").into();
-            tell(&mut engine, there);
+            put(&mut engine, "shared", number);
         }
         let (of_shared, in_place) = demand(&engine, "shared").expect("a demand");
         assert_ne!(of_shared, of_other);
         assert_eq!(in_place, []);
+        (0..4).for_each(|number| put(&mut engine, "other", number));
+        let (of_other, _) = demand(&engine, "other").expect("a demand");
+        assert_ne!(of_shared, of_other);
     }
 
     #[test]
@@ -334,20 +343,13 @@ mod tests {
             pod
         };
         tell(&mut engine, with_claim("with-claim", "n2", "b"));
-        // By an attachment.
-        tell(
-            &mut engine,
-            json!({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
-            "metadata": {"name": "left-behind"}, "spec": {"attacher": "csi.example.com",
-                "nodeName": "n3", "source": {"persistentVolumeName": "v-a"}}}),
-        );
         let in_place = |engine: &Engine, pod: &str| {
             let (_, nodes) = demand(engine, pod).expect("a demand");
             let cluster = engine.cluster();
             let names = nodes.iter().map(|node| cluster.name(*node).to_owned());
             names.collect::<Vec<_>>()
         };
-        assert_eq!(in_place(&engine, "a"), ["n1", "n2", "n3"]);
+        assert_eq!(in_place(&engine, "a"), ["n1", "n2"]);
         // One that is still to be made: by its claim.
         tell(&mut engine, claim("waiting", "fast"));
         tell(&mut engine, pod_with_claims("c", &["waiting"]));

@@ -101,21 +101,6 @@ impl Uses {
         Box::new(disks.chain(volumes.flat_map(|volume| self.rows_of_volume(volume))))
     }
 
-    /// The attachments of this volume of a driver, as above.
-    pub(super) fn attachments_in_place(
-        &self,
-        volume: VolumeHandle,
-    ) -> impl Iterator<Item = Symbol> {
-        let handle = match volume {
-            VolumeHandle::Volume(handle) => Some(handle),
-            VolumeHandle::ToBeMade(_) => None,
-        };
-        let volumes = handle
-            .into_iter()
-            .flat_map(|handle| self.volumes_of(handle));
-        volumes.flat_map(|volume| self.attachments_of(volume))
-    }
-
     fn volumes_of(&self, handle: Symbol) -> impl Iterator<Item = Symbol> {
         let volumes = self
             .volumes_of_handles

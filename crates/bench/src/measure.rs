@@ -8,6 +8,7 @@
 
 use std::time::{Duration, Instant};
 
+use outrank_api::decode::Object;
 use outrank_engine::ids::{NodeId, PodId};
 use outrank_engine::{Engine, EngineConfig, Event, Outcome};
 use serde::Serialize;
@@ -140,8 +141,14 @@ fn play(workload: &Workload, decider: &mut dyn Decider) -> Result<(Engine, usize
                 nodes
                     .nodes()
                     .for_each(|node| engine.handle(Event::NodeChanged(node), 0));
+                let csi_nodes = nodes.csi_nodes();
+                csi_nodes.for_each(|node| tell(&mut engine, Object::CSINode(node.into())));
+            }
+            Op::CreateStorage(storage) => {
+                storage.objects().for_each(|it| tell(&mut engine, it));
             }
             Op::CreatePods(pods) => {
+                pods.storage_objects().for_each(|it| tell(&mut engine, it));
                 pods.pods()
                     .for_each(|pod| engine.handle(Event::PodChanged(pod), 0));
                 if pods.collect_metrics {
@@ -161,6 +168,10 @@ fn play(workload: &Workload, decider: &mut dyn Decider) -> Result<(Engine, usize
         }
     }
     Ok((engine, pods_before))
+}
+
+fn tell(engine: &mut Engine, storage: Object) {
+    engine.handle(Event::StorageChanged(storage), 0);
 }
 
 /// The engine's own decisions, one by one.

@@ -23,13 +23,17 @@
 //! Operations that are understood:
 //!
 //! * `createNodes` with `count` or `countParam`, `nodeTemplatePath`, and at most one of
-//!   `nodeAllocatableStrategy` (with `nodeAllocatable`), `labelNodePrepareStrategy` and
-//!   `uniqueNodeLabelStrategy`;
+//!   `nodeAllocatableStrategy` (with `nodeAllocatable` and `csiNodeAllocatable`),
+//!   `labelNodePrepareStrategy` and `uniqueNodeLabelStrategy`;
 //! * `createPods` with `count` or `countParam`, `podTemplatePath`, `namespace`,
-//!   `collectMetrics` and `skipWaitToCompletion`;
+//!   `collectMetrics` and `skipWaitToCompletion`; with `persistentVolumeTemplatePath` and
+//!   `persistentVolumeClaimTemplatePath` each pod has a claim that is bound to a volume of
+//!   its own;
 //! * `createPodSets` with `count` or `countParam`, `namespacePrefix` and a `createPodsOp`,
 //!   which is done in each of these namespaces;
 //! * `createNamespaces` with `count` or `countParam`, `prefix` and `namespaceTemplatePath`;
+//! * `createAny` with `count` or `countParam`, `templatePath` and `namespace`, for objects
+//!   that storage is made of, such as claims;
 //! * `barrier`.
 //!
 //! A test case that uses more than that, or a template that cannot be used, is read but
@@ -46,8 +50,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use outrank_api::decode::Object;
 use outrank_api::diagnostic::Diagnostic;
-use outrank_api::types::{Namespace, Node, ObjectMeta, Pod, ResourceList};
+use outrank_api::types::{
+    CSINode, ClaimReference, CsiNodeDriver, Namespace, Node, ObjectMeta, PersistentVolume,
+    PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, ResourceList, Volume,
+    VolumeNodeResources,
+};
 
 pub use read::read;
 
@@ -108,6 +117,8 @@ pub enum Op {
     CreatePods(CreatePods),
     /// Adds namespaces.
     CreateNamespaces(CreateNamespaces),
+    /// Adds objects about storage.
+    CreateStorage(CreateStorage),
     /// Waits until the scheduler has looked at every pod.
     Barrier,
 }
@@ -124,6 +135,9 @@ pub struct CreateNodes {
     pub template: Arc<Node>,
     /// In what nodes differ from the template and from each other.
     pub strategy: NodeStrategy,
+    /// How many volumes each CSI driver can attach, by its name. If there are any, each node
+    /// has a CSINode.
+    pub csi_limits: BTreeMap<String, i32>,
 }
 
 /// In what nodes differ from their template and from each other.
@@ -160,10 +174,32 @@ pub struct CreatePods {
     pub template: Arc<Pod>,
     /// The pods' namespace.
     pub namespace: String,
+    /// What the claim of each pod and its volume are made from; `None` if they have none.
+    pub storage: Option<StorageTemplates>,
     /// Whether the placing of these pods is what is measured.
     pub collect_metrics: bool,
     /// Whether the next operation begins before these pods are placed.
     pub skip_wait_to_completion: bool,
+}
+
+/// What the claim of a pod and its volume are made from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StorageTemplates {
+    /// The volume.
+    pub volume: Arc<PersistentVolume>,
+    /// The claim, which is bound to it.
+    pub claim: Arc<PersistentVolumeClaim>,
+}
+
+/// Adds objects about storage: see [`Self::objects`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateStorage {
+    /// How many.
+    pub count: usize,
+    /// What an object is made from.
+    pub template: Arc<Object>,
+    /// The namespace of claims.
+    pub namespace: String,
 }
 
 /// Adds namespaces: see [`Self::namespaces`].
@@ -206,17 +242,116 @@ impl CreateNodes {
             node
         })
     }
+
+    /// What is known of the CSI drivers of the nodes.
+    pub fn csi_nodes(&self) -> impl Iterator<Item = CSINode> {
+        let drivers = self.csi_limits.iter().map(|(name, count)| CsiNodeDriver {
+            name: name.clone(),
+            allocatable: Some(VolumeNodeResources {
+                count: Some(*count),
+            }),
+            ..CsiNodeDriver::default()
+        });
+        let drivers: Vec<CsiNodeDriver> = drivers.collect();
+        let nodes = if drivers.is_empty() { 0 } else { self.count };
+        (0..nodes).map(move |i| {
+            let mut node = CSINode {
+                metadata: self.template.metadata.clone(),
+                ..CSINode::default()
+            };
+            name_by_number(&mut node.metadata, self.first_index + i);
+            node.spec.drivers.clone_from(&drivers);
+            node
+        })
+    }
 }
 
 impl CreatePods {
-    /// The pods. They share one spec.
+    /// The pods. They share one spec, unless each has a claim.
     pub fn pods(&self) -> impl Iterator<Item = Pod> {
         (0..self.count).map(|i| {
+            let number = self.first_index + i;
             let mut pod = (*self.template).clone();
             let metadata = &mut pod.metadata;
-            name_by_number(metadata, self.first_index + i);
+            name_by_number(metadata, number);
             metadata.namespace.clone_from(&self.namespace);
+            if self.storage.is_some() {
+                Arc::make_mut(&mut pod.spec).volumes = vec![claim_volume(number)];
+            }
             pod
+        })
+    }
+
+    /// The claims of the pods and their volumes, each bound to the other, as upstream's
+    /// `CreatePodWithPersistentVolume` makes them (`test/utils/runners.go`).
+    pub fn storage_objects(&self) -> impl Iterator<Item = Object> {
+        let numbers = self.first_index..self.first_index + self.count;
+        let templates = self.storage.iter();
+        let pairs = templates.flat_map(move |templates| {
+            let numbers = numbers.clone();
+            numbers.map(|number| templates.objects(number, &self.namespace))
+        });
+        pairs.flatten()
+    }
+}
+
+impl StorageTemplates {
+    /// A volume and the claim that is bound to it.
+    fn objects(&self, number: usize, namespace: &str) -> [Object; 2] {
+        let mut volume = (*self.volume).clone();
+        let mut claim = (*self.claim).clone();
+        let (volume_name, claim_name) = (format!("vol-{number}"), claim_name(number));
+        let spec = &mut volume.spec;
+        if let Some(csi) = &mut spec.csi {
+            csi.volume_handle.clone_from(&volume_name);
+        }
+        if let Some(disk) = &mut spec.aws_elastic_block_store {
+            disk.volume_id.clone_from(&volume_name);
+        }
+        spec.claim_ref = Some(ClaimReference {
+            namespace: namespace.to_owned(),
+            name: claim_name.clone(),
+            ..ClaimReference::default()
+        });
+        volume.status.phase = "Bound".to_owned();
+        // Volumes are not in a namespace: their names must be unique without it.
+        volume.metadata.name = format!("{namespace}-{volume_name}");
+        claim.metadata.namespace = namespace.to_owned();
+        claim.metadata.name = claim_name;
+        claim.spec.volume_name.clone_from(&volume.metadata.name);
+        claim.status.phase = "Bound".to_owned();
+        [
+            Object::PersistentVolume(volume.into()),
+            Object::PersistentVolumeClaim(claim.into()),
+        ]
+    }
+}
+
+fn claim_name(number: usize) -> String {
+    format!("pvc-{number}")
+}
+
+fn claim_volume(number: usize) -> Volume {
+    Volume {
+        name: "vol".to_owned(),
+        persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+            claim_name: claim_name(number),
+            ..PersistentVolumeClaimVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
+
+impl CreateStorage {
+    /// The objects.
+    pub fn objects(&self) -> impl Iterator<Item = Object> {
+        (0..self.count).map(|i| {
+            let mut object = (*self.template).clone();
+            if matches!(object, Object::PersistentVolumeClaim(_)) {
+                object.metadata_mut().namespace.clone_from(&self.namespace);
+            }
+            name_by_number(object.metadata_mut(), i);
+            object
         })
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use outrank_api::decode::Object;
 use outrank_api::diagnostic::Diagnostic;
 use outrank_api::types::{Node, Pod};
 use outrank_bench::workload::{NodeStrategy, Op, Workload, WorkloadFile, read, read_from_disk};
@@ -242,6 +243,100 @@ fn pod_sets_are_the_same_pods_in_several_namespaces() {
     assert_eq!(described, [("team-0", 3, 0), ("team-1", 3, 3)]);
 }
 
+const VOLUME: &str = "
+apiVersion: v1
+kind: PersistentVolume
+spec:
+  accessModes: [ReadOnlyMany]
+  capacity: { storage: 1Gi }
+  csi: { driver: csi.example.com, volumeHandle: h }
+";
+
+const CLAIM: &str = "
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: { annotations: { pv.kubernetes.io/bind-completed: 'true' } }
+spec: { accessModes: [ReadOnlyMany], resources: { requests: { storage: 1Gi } } }
+";
+
+fn files_with_storage(text: &str) -> [(&str, &str); 4] {
+    [
+        ("suite/perf.yaml", text),
+        ("suite/pod.yaml", POD),
+        ("suite/pv.yaml", VOLUME),
+        ("suite/pvc.yaml", CLAIM),
+    ]
+}
+
+#[test]
+fn pods_may_have_a_claim_each_that_is_bound() {
+    let ops = "
+- opcode: createPods
+  count: 1
+- opcode: createPods
+  count: 2
+  podTemplatePath: pod.yaml
+  namespace: web
+  persistentVolumeTemplatePath: pv.yaml
+  persistentVolumeClaimTemplatePath: pvc.yaml";
+    let text = suite(ops, "");
+    let workload = only_workload(read_files(&files_with_storage(&text)).unwrap());
+    let [Op::CreatePods(before), Op::CreatePods(op)] = workload.ops.as_slice() else {
+        panic!("{:?}", workload.ops);
+    };
+    assert_eq!(before.storage_objects().count(), 0);
+    let claims = op.pods().map(|pod| {
+        let claim = pod.spec.volumes[0].persistent_volume_claim.clone();
+        claim.expect("a claim").claim_name
+    });
+    assert_eq!(claims.collect::<Vec<_>>(), ["pvc-1", "pvc-2"]);
+    let objects: Vec<Object> = op.storage_objects().collect();
+    let [
+        Object::PersistentVolume(volume),
+        Object::PersistentVolumeClaim(claim),
+        _,
+        _,
+    ] = objects.as_slice()
+    else {
+        panic!("{objects:?}");
+    };
+    assert_eq!(volume.metadata.name, "web-vol-1");
+    let csi = volume.spec.csi.as_ref().expect("a CSI volume");
+    assert_eq!(csi.volume_handle, "vol-1");
+    let kept_for = volume.spec.claim_ref.as_ref().expect("a claim");
+    assert_eq!((&*kept_for.namespace, &*kept_for.name), ("web", "pvc-1"));
+    let metadata = &claim.metadata;
+    assert_eq!((&*metadata.namespace, &*metadata.name), ("web", "pvc-1"));
+    assert_eq!(claim.spec.volume_name, "web-vol-1");
+}
+
+#[test]
+fn csi_drivers_may_have_limits_and_storage_be_created() {
+    let ops = "
+- opcode: createNodes
+  count: 2
+  nodeAllocatableStrategy:
+    nodeAllocatable: {}
+    csiNodeAllocatable: { csi.example.com: { count: 39 } }
+- opcode: createAny
+  count: 1
+  namespace: web
+  templatePath: pvc.yaml";
+    let text = suite(ops, "");
+    let workload = only_workload(read_files(&files_with_storage(&text)).unwrap());
+    let [Op::CreateNodes(nodes), Op::CreateStorage(storage)] = workload.ops.as_slice() else {
+        panic!("{:?}", workload.ops);
+    };
+    let csi_nodes: Vec<_> = nodes.csi_nodes().collect();
+    let names: Vec<String> = nodes.nodes().map(|node| node.metadata.name).collect();
+    let csi_names = csi_nodes.iter().map(|node| &*node.metadata.name);
+    assert_eq!(csi_names.collect::<Vec<_>>(), names);
+    let allocatable = csi_nodes[0].spec.drivers[0].allocatable;
+    assert_eq!(allocatable.and_then(|limit| limit.count), Some(39));
+    let claim = storage.objects().next().expect("a claim");
+    assert_eq!(claim.metadata().namespace, "web");
+}
+
 #[test]
 fn unsupported_operations_spare_other_test_cases() {
     let pods = "
@@ -273,7 +368,8 @@ fn unsupported_operations_spare_other_test_cases() {
         refusals,
         [
             "suite/perf.yaml: error: [0].workloadTemplate[0]: opcode churn is not supported; \
-             supported are createNodes, createPods, createPodSets, createNamespaces, barrier",
+             supported are createNodes, createPods, createPodSets, createNamespaces, createAny, \
+             barrier",
             "suite/perf.yaml: error: [1].workloadTemplate[0].duration: is not supported with \
              opcode createPods",
             "suite/perf.yaml: error: [2].workloadTemplate[0].nodeAllocatableStrategy.\
@@ -358,6 +454,18 @@ fn mistakes_name_their_field() {
             "workloadTemplate[0].labelNodePrepareStrategy: needs at least one of labelValues",
         ),
         (
+            "- { opcode: createPods, count: 1, persistentVolumeTemplatePath: pv.yaml }",
+            "",
+            "workloadTemplate[0]: needs both persistentVolumeTemplatePath and \
+             persistentVolumeClaimTemplatePath, or neither",
+        ),
+        (
+            "- { opcode: createAny, count: 1, templatePath: pod.yaml }",
+            "",
+            "workloadTemplate[0].templatePath: opcode createAny is supported for objects about \
+             storage only",
+        ),
+        (
             "- { opcode: createNamespaces, count: 1 }",
             "",
             "workloadTemplate[0].prefix: is missing",
@@ -423,7 +531,7 @@ fn templates_are_checked_as_other_input_is() {
         (POD.replace("web-", "'web-{{.Index}}'"), "placeholders"),
         (
             POD.replace("kind: Pod", "kind: Service"),
-            "one Node, Pod or Namespace",
+            "one Node, Pod, Namespace or object about storage",
         ),
     ] {
         let errors = errors(&pod);
@@ -511,6 +619,7 @@ fn the_projects_own_workloads_are_read() {
     let of_namespaces = [(10, 6), (5_000, 1_000)].repeat(4);
     assert_eq!(sizes("namespace-selectors.yaml"), of_namespaces);
     assert_eq!(sizes("mixed.yaml"), [(5, 4), (5_000, 1_000)]);
+    assert_eq!(sizes("volumes.yaml"), [(5, 10), (5_000, 10_000)].repeat(2));
     assert_eq!(sizes("daemonset.yaml"), [(6, 10), (15_001, 30_000)]);
     let curve = [500, 1_000, 5_000, 10_000, 50_000].map(|nodes| (nodes, 10_000));
     assert_eq!(sizes("curve.yaml"), curve);

@@ -7,6 +7,7 @@
 //! Source: `pkg/controller/disruption/disruption.go`, Kubernetes 1.36.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use outrank_api::types::{
     IntOrString, OwnerReference, Pod, PodDisruptionBudget, PodDisruptionBudgetStatus,
@@ -25,10 +26,7 @@ pub fn budget_status(
         .iter()
         .filter(|pod| is_healthy(pod) && !disrupted.contains_key(&pod.metadata.name));
     let healthy = healthy.count() as i32;
-    let (expected, desired) = match expectation(budget, pods, scale) {
-        Some(expectation) => expectation,
-        None => (0, 0),
-    };
+    let (expected, desired) = expectation(budget, pods, scale).unwrap_or_default();
     let allowed = match expected {
         0 => 0,
         _ => (healthy - desired).max(0),
@@ -83,8 +81,8 @@ fn expected_scale(pods: &[&Pod], scale: &dyn Fn(&OwnerReference) -> Option<i32>)
     for pod in pods {
         let owner = pod.metadata.controller()?;
         let key = (owner.kind.as_str(), owner.name.as_str());
-        if !scales.contains_key(&key) {
-            scales.insert(key, scale(owner)?);
+        if let Entry::Vacant(entry) = scales.entry(key) {
+            entry.insert(scale(owner)?);
         }
     }
     Some(scales.values().sum())

@@ -6,19 +6,22 @@
 //!
 //! Two kinds of change are logged, because caches care about the difference: a node
 //! was *used* differently (a pod came or went), or the node *object* changed (labels,
-//! taints, capacity, or the node is new or gone). See [`ChangeLog`].
+//! taints, capacity, or the node is new or gone). See [`ChangeLog`]. What changes about
+//! storage around a node has a log of its own, which only pods with volumes care about.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use outrank_api::decode::{Object, ObjectKind};
 use outrank_api::types::{StringMap, Taint};
 use rustc_hash::FxHashMap;
 
 use crate::ids::{Interner, NodeId, PodId, ResourceId, Symbol, Symbols, TaintSetId};
+use crate::node_labels::NodeLabels;
 use crate::node_tree::{NodeTree, ZoneKey};
 use crate::plugins::legacy::node_conditions::NodeConditions;
 use crate::plugins::node_declared_features::FeatureSet;
 use crate::pod_match::{AffinityTerms, LabelMatch, Labels, PodIdentity, label_value};
-use crate::storage::{Storage, TOPOLOGY_LABELS};
+use crate::storage::{Storage, TOPOLOGY_LABELS, VolumeReservation};
 
 /// Nodes, their use, and the tables of interned names.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +64,13 @@ pub struct Cluster {
     pods: Vec<Vec<PodId>>,
     legacy: Option<Legacy>,
     log: ChangeLog,
+    storage_log: ChangeLog,
+    labels_of_storage: NodeLabels,
 }
+
+/// If storage changes for more nodes than this at once, all are looked at again: that costs
+/// about as much, and less while many objects come.
+const MAXIMUM_LOGGED_NODES: usize = 64;
 
 /// What is kept if there are plugins of the past.
 #[derive(Clone, Debug, Default)]
@@ -534,6 +543,95 @@ impl Cluster {
         &self.log
     }
 
+    /// Nodes around which something about storage changed that matters to pods with volumes:
+    /// CSINode, attachments, what volumes of its pods are, free volumes and room that can be
+    /// reached from there. If there were too many, [`Storage::reach_epoch`] moved instead.
+    pub(crate) fn storage_log(&self) -> &ChangeLog {
+        &self.storage_log
+    }
+
+    /// Takes in an object about storage that is new or has changed. Returns its namespace,
+    /// empty if it has none, and name.
+    pub(crate) fn set_storage(&mut self, object: &Object) -> (Symbol, Symbol) {
+        let (kind, metadata) = (object.kind(), object.metadata());
+        let namespace = self.symbols.intern(&metadata.namespace);
+        let key = (namespace, self.symbols.intern(&metadata.name));
+        self.log_storage(kind, key);
+        self.storage.take_in(object, key, &mut self.symbols);
+        self.log_storage(kind, key);
+        key
+    }
+
+    /// Forgets an object about storage.
+    pub(crate) fn forget_storage(&mut self, kind: ObjectKind, key: (Symbol, Symbol)) {
+        self.log_storage(kind, key);
+        self.storage.forget(kind, key);
+    }
+
+    /// Assumes what was reserved for a pod that goes to a node.
+    pub(crate) fn reserve_storage(
+        &mut self,
+        pod: PodId,
+        node: NodeId,
+        reservation: VolumeReservation,
+    ) {
+        let none = self.symbols.intern("");
+        for (volume, _) in &reservation.bindings {
+            self.log_storage(ObjectKind::PersistentVolume, (none, *volume));
+        }
+        let node_name = self.name_symbol(node);
+        self.storage.reserve(pod, node_name, reservation);
+    }
+
+    /// Takes back what was assumed for a pod that did not get its place after all. Returns
+    /// the claims and volumes about which something was, by kind, namespace and name.
+    pub(crate) fn unreserve_storage(&mut self, pod: PodId) -> Vec<(ObjectKind, (Symbol, Symbol))> {
+        let freed = self.storage.unreserve(pod);
+        for (kind, key) in &freed {
+            self.log_storage(*kind, *key);
+        }
+        freed
+    }
+
+    /// Logs the nodes for which an object about storage matters. To be called before it
+    /// changes and after.
+    fn log_storage(&mut self, kind: ObjectKind, key: (Symbol, Symbol)) {
+        let concerned = self.storage.concerned(kind, key);
+        let named = concerned.names.iter();
+        let named = named.filter_map(|name| self.by_name.get(name)).copied();
+        let rows = concerned.rows.into_iter().map(NodeId::from_index);
+        let mut nodes: Vec<NodeId> = rows.chain(named).collect();
+        if let Some((class, required)) = concerned.reach {
+            let required = required.map(|(key, values)| (key, Box::from(values)));
+            match self.few_nodes_with(required) {
+                Some(reaching) => nodes.extend(reaching),
+                None => self.storage.end_reach_epoch(class),
+            }
+        }
+        for node in nodes {
+            self.storage.recount_places(node.index());
+            self.storage_log.push(node, Change::Usage);
+        }
+    }
+
+    /// The nodes with one of some values of a label; `None` if they are too many.
+    fn few_nodes_with(&mut self, required: Option<(Symbol, Box<[Symbol]>)>) -> Option<Vec<NodeId>> {
+        let (key, values) = required?;
+        if !self.labels_of_storage.knows(key) {
+            if !self.labels_of_storage.keep(key) {
+                return None;
+            }
+            let nodes: Vec<NodeId> = self.nodes().collect();
+            for node in nodes {
+                let labels = &self.labels[node.index()];
+                self.labels_of_storage.set(node, labels, true);
+            }
+        }
+        let nodes = self.labels_of_storage.with(key, &values);
+        let nodes: Vec<NodeId> = nodes.take(MAXIMUM_LOGGED_NODES + 1).collect();
+        (nodes.len() <= MAXIMUM_LOGGED_NODES).then_some(nodes)
+    }
+
     /// Adds a node, or replaces the object of the node of that name; its pods stay.
     pub fn set_node(&mut self, object: NodeObject) -> NodeId {
         let node = match self.by_name.get(&object.name) {
@@ -542,7 +640,9 @@ impl Cluster {
         };
         let row = node.index();
         self.set_images(row, object.images);
-        self.labels[row] = object.labels;
+        let labels = std::mem::replace(&mut self.labels[row], object.labels);
+        self.labels_of_storage.set(node, &labels, false);
+        self.labels_of_storage.set(node, &self.labels[row], true);
         self.annotations[row] = object.annotations;
         self.taint_set[row] = TaintSetId::from_index(self.taint_sets.insert_full(object.taints).0);
         self.unschedulable[row] = object.unschedulable;
@@ -569,6 +669,7 @@ impl Cluster {
         );
         let row = node.index();
         self.set_images(row, Vec::new());
+        self.labels_of_storage.set(node, &self.labels[row], false);
         self.by_name.remove(&self.name[row]);
         if let Some(legacy) = &mut self.legacy {
             legacy.tree.remove(node);
@@ -747,6 +848,7 @@ impl Cluster {
         self.pods.push(Vec::new());
         self.storage.grow();
         self.log.add_row();
+        self.storage_log.add_row();
         node
     }
 
@@ -803,6 +905,7 @@ pub struct ChangeLog {
 
 impl ChangeLog {
     const MINIMUM_ENTRIES: usize = 1024;
+    const NEVER: u64 = u64::MAX;
 
     /// The sequence number after the newest change.
     pub fn end(&self) -> u64 {
@@ -819,8 +922,9 @@ impl ChangeLog {
         Some(
             numbered
                 .filter(move |((node, change), number)| {
+                    let object = self.last(*node, Change::Object);
                     let covered =
-                        *change == Change::Usage && self.last(*node, Change::Object) >= sequence;
+                        *change == Change::Usage && object != Self::NEVER && object >= sequence;
                     !covered && self.last(*node, *change) == *number
                 })
                 .map(|(entry, _)| *entry),
@@ -849,7 +953,7 @@ impl ChangeLog {
     }
 
     fn add_row(&mut self) {
-        self.last_usage.push(u64::MAX);
-        self.last_object.push(u64::MAX);
+        self.last_usage.push(Self::NEVER);
+        self.last_object.push(Self::NEVER);
     }
 }

@@ -32,6 +32,7 @@ use crate::profile::{DEFAULT_PREEMPTION, DEFAULT_SCHEDULER_NAME, Profile, Profil
 use crate::queue::{Backoff, SchedulingQueue, TimeNanos};
 use crate::release::Release;
 use crate::sampling::{Rotation, Sample};
+use crate::storage::VolumeDemand;
 use crate::tie_order::TieOrder;
 use crate::verdicts::{Context, Verdicts};
 
@@ -231,6 +232,9 @@ const MAXIMUM_VERDICT_SLOTS: usize = 16 << 20;
 /// How many plans are remembered by pod before they are worked out anew.
 const MAXIMUM_KNOWN_PLANS: usize = 1 << 20;
 
+/// How many demands of storage are remembered; each may be that of one pod only.
+const MAXIMUM_KNOWN_DEMANDS: usize = 1 << 16;
+
 /// See the module.
 pub struct Engine {
     cluster: Cluster,
@@ -247,8 +251,10 @@ pub struct Engine {
     known_plans: FxHashMap<PlanKey, KnownPlan>,
     /// Grows whenever plans may have changed for another reason than new affinity terms.
     plan_epoch: u64,
-    /// Verdicts by class and plan, in the order in which they were first needed.
-    verdict_keys: Interner<(ClassId, u32)>,
+    /// What pods demand of storage; that of pods without volumes comes first.
+    demands: Interner<VolumeDemand>,
+    /// Keys of `verdicts`, in the order in which they were first needed.
+    verdict_keys: Interner<VerdictKey>,
     verdicts: Vec<Option<Box<Verdicts>>>,
     verdict_slots: usize,
     last_used: Vec<u64>,
@@ -264,8 +270,12 @@ pub struct Engine {
     budgets: Budgets,
 }
 
-/// On what the plan of a pod depends: class, identity, affinity terms, owner.
-type PlanKey = (ClassId, u32, u32, Option<OwnerKey>);
+/// On what the plan of a pod depends: class, identity, affinity terms, whether it has
+/// volumes, owner.
+type PlanKey = (ClassId, u32, u32, bool, Option<OwnerKey>);
+
+/// On what the verdicts about a pod depend: class, plan, and what it demands of storage.
+type VerdictKey = (ClassId, u32, u32);
 
 /// A plan that was worked out, and when.
 #[derive(Clone, Copy)]
@@ -310,6 +320,7 @@ impl Engine {
             plans: Interner::default(),
             known_plans: FxHashMap::default(),
             plan_epoch: 0,
+            demands: [VolumeDemand::default()].into_iter().collect(),
             verdict_keys: Interner::default(),
             verdicts: Vec::new(),
             verdict_slots: 0,
@@ -356,8 +367,7 @@ impl Engine {
             }
             Event::StorageChanged(object) => {
                 let kind = object.kind();
-                let symbols = &mut self.cluster.symbols;
-                let key = self.cluster.storage.take_in(&object, symbols);
+                let key = self.cluster.set_storage(&object);
                 self.wake_watching(&ClusterEvent::Storage { kind, key }, now);
             }
             Event::StorageGone {
@@ -367,7 +377,7 @@ impl Engine {
             } => {
                 let symbols = &mut self.cluster.symbols;
                 let key = (symbols.intern(&namespace), symbols.intern(&name));
-                self.cluster.storage.forget(kind, key);
+                self.cluster.forget_storage(kind, key);
                 self.wake_watching(&ClusterEvent::Storage { kind, key }, now);
             }
             // Nobody is retried: upstream has no such event, and all can be killed anyway.
@@ -684,15 +694,17 @@ impl Engine {
         // A nominated node is tried first even if PreFilter names others.
         let tries_unlisted = row.nominated_node.is_some() && pod_class.listed_nodes.is_some();
         let interests_extenders = self.extenders.interested_in(pod).is_some();
-        if has_volumes || tries_unlisted || interests_extenders || self.rotation.is_some() {
+        if tries_unlisted || interests_extenders || self.rotation.is_some() {
             self.watching.insert(pod);
             return self.decide_by_evaluation(pod);
         }
-        let Some(plan) = self.plan(name, class, info, owner) else {
+        let plan = self.plan(name, class, info, owner);
+        let demand = plan.and_then(|_| self.demand(info.volumes));
+        let (Some(plan), Some((demand, in_place))) = (plan, demand) else {
             self.watching.insert(pod);
             return self.decide_by_evaluation(pod);
         };
-        if !self.plans[plan as usize].is_empty() {
+        if has_volumes || !self.plans[plan as usize].is_empty() {
             self.watching.insert(pod);
             if !self.nominated.is_empty() {
                 return self.decide_by_evaluation(pod);
@@ -712,7 +724,8 @@ impl Engine {
             }
             overruled
         };
-        match self.best_node(class, plan, overruled) {
+        let key = (class, plan, demand);
+        match self.best_node(pod, key, &in_place, overruled) {
             Some(outcome) => (outcome, None),
             None => self.decide_by_evaluation(pod),
         }
@@ -726,7 +739,8 @@ impl Engine {
         info: PodInfo,
         owner: Option<OwnerKey>,
     ) -> Option<u32> {
-        let key = (class, info.identity, info.terms, owner);
+        let has_volumes = info.volumes != 0;
+        let key = (class, info.identity, info.terms, has_volumes, owner);
         let affinity_terms = self.cluster.affinity_terms_count();
         if let Some(known) = self.known_plans.get(&key)
             && (known.epoch, known.affinity_terms) == (self.plan_epoch, affinity_terms)
@@ -752,6 +766,40 @@ impl Engine {
         };
         self.known_plans.insert(key, known);
         plan
+    }
+
+    /// The number of what a pod with these volumes demands of storage, and the nodes whose
+    /// answer is about the one pod; `None` if every node must be evaluated. That is so for the first pod with a demand: many demands are those
+    /// of one pod that is decided once, and verdicts would take more room than they are worth.
+    fn demand(&mut self, volumes: u32) -> Option<(u32, Vec<NodeId>)> {
+        if volumes == 0 {
+            return Some((0, Vec::new()));
+        }
+        let volumes = self.cluster.storage.pod_volumes(volumes);
+        let (demand, in_place) = VolumeDemand::new(volumes, &self.cluster)?;
+        if self.demands.len() >= MAXIMUM_KNOWN_DEMANDS {
+            self.forget_demands();
+        }
+        let (number, is_new) = self.demands.insert_full(demand);
+        (!is_new).then_some((number as u32, in_place))
+    }
+
+    /// Forgets all demands of storage but that of pods without volumes, and their verdicts.
+    fn forget_demands(&mut self) {
+        self.demands.truncate(1);
+        let keys = std::mem::take(&mut self.verdict_keys);
+        let verdicts = std::mem::take(&mut self.verdicts);
+        let last_used = std::mem::take(&mut self.last_used);
+        for ((key, verdicts), last_used) in keys.into_iter().zip(verdicts).zip(last_used) {
+            let (_, _, demand) = key;
+            if demand == 0 {
+                self.verdict_keys.insert(key);
+                self.verdicts.push(verdicts);
+                self.last_used.push(last_used);
+            } else {
+                self.verdict_slots -= verdicts.map_or(0, |verdicts| verdicts.slot_count());
+            }
+        }
     }
 
     /// Decides by looking at every node, where verdicts of the class do not tell enough.
@@ -817,26 +865,43 @@ impl Engine {
         }
     }
 
-    /// Decides by the verdicts of the class, with some nodes overruled; `None` if they do
-    /// not tell all.
+    /// Decides by the verdicts of the key, with some nodes overruled; `None` if they do not
+    /// tell all.
     fn best_node(
         &mut self,
-        class: ClassId,
-        plan: u32,
+        pod: PodId,
+        verdict_key: VerdictKey,
+        in_place: &[NodeId],
         overruled: Vec<(NodeId, Refusal)>,
     ) -> Option<Outcome> {
-        let (key, is_new) = self.verdict_keys.insert_full((class, plan));
+        let (key, is_new) = self.verdict_keys.insert_full(verdict_key);
         if is_new {
             self.verdicts.push(None);
             self.last_used.push(0);
         }
+        let (class, plan, demand) = verdict_key;
         let pod_class = &self.classes[class.index()];
+        let profile = &self.profiles[pod_class.profile];
+        let row = self.pods[pod.index()].as_ref()?;
+        let incoming = IncomingPod {
+            name: row.name,
+            class: pod_class,
+            info: self.cluster.pod_info(pod),
+            owner: row.owner,
+        };
+        let volume_filters = match demand {
+            0 => Vec::new(),
+            _ => profile.prepare_volume_filters(&incoming, &self.cluster),
+        };
         let context = Context {
-            profile: &self.profiles[pod_class.profile],
+            profile,
             class: pod_class,
             cluster: &self.cluster,
             ties: &self.ties,
             plan: &self.plans[plan as usize],
+            demand: &self.demands[demand as usize],
+            in_place,
+            volume_filters: &volume_filters,
         };
         self.decisions += 1;
         self.last_used[key] = self.decisions;
@@ -856,26 +921,11 @@ impl Engine {
         for (node, refusal) in overruled {
             verdicts.overrule(node, refusal);
         }
-        let outcome = match verdicts.best(context) {
-            (None, _) => Outcome::Unschedulable(verdicts.diagnosis(context)),
-            // A single feasible node is taken without scoring, as upstream does.
-            (Some(best), 1) => Outcome::Scheduled {
-                node: best.node,
-                feasible_nodes: 1,
-                total_score: 0,
-            },
-            (Some(best), feasible_nodes) => match verdicts.error() {
-                Some(error) => Outcome::Error(error.into()),
-                None => Outcome::Scheduled {
-                    node: best.node,
-                    feasible_nodes,
-                    total_score: best.total_score,
-                },
-            },
-        };
+        let outcome = outcome_of(verdicts, context);
         for node in nodes {
             verdicts.restore(context, node);
         }
+        drop(volume_filters);
         if self.verdict_slots > MAXIMUM_VERDICT_SLOTS {
             self.forget_verdicts(key);
         }
@@ -964,8 +1014,7 @@ impl Engine {
         }
         let profile = &self.profiles[incoming.class.profile];
         if let Some(reservation) = profile.reserve(&incoming, &self.cluster, node) {
-            let node_name = self.cluster.name_symbol(node);
-            self.cluster.storage.reserve(pod, node_name, reservation);
+            self.cluster.reserve_storage(pod, node, reservation);
         }
     }
 
@@ -975,7 +1024,7 @@ impl Engine {
         if is_bound {
             return self.cluster.storage.settle(pod);
         }
-        for (kind, key) in self.cluster.storage.unreserve(pod) {
+        for (kind, key) in self.cluster.unreserve_storage(pod) {
             self.wake_watching(&ClusterEvent::Storage { kind, key }, now);
         }
     }
@@ -1413,6 +1462,27 @@ impl Engine {
     }
 }
 
+/// What verdicts say about a pod.
+fn outcome_of(verdicts: &mut Verdicts, context: Context<'_>) -> Outcome {
+    match verdicts.best(context) {
+        (None, _) => Outcome::Unschedulable(verdicts.diagnosis(context)),
+        // A single feasible node is taken without scoring, as upstream does.
+        (Some(best), 1) => Outcome::Scheduled {
+            node: best.node,
+            feasible_nodes: 1,
+            total_score: 0,
+        },
+        (Some(best), feasible_nodes) => match verdicts.error() {
+            Some(error) => Outcome::Error(error.into()),
+            None => Outcome::Scheduled {
+                node: best.node,
+                feasible_nodes,
+                total_score: best.total_score,
+            },
+        },
+    }
+}
+
 /// What pods on other nodes see of a node.
 #[derive(PartialEq, Eq)]
 struct NodeLook {
@@ -1458,4 +1528,104 @@ fn nominations<'u>(
         }
     }
     nominations
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Engine, EngineConfig, Outcome};
+    use crate::storage::testing::{
+        bound_claim, decide, engine, node, pod, pod_with_claims, tell, volume, volume_everywhere,
+    };
+
+    /// How many nodes could take a pod, which is decided.
+    fn feasible_nodes(engine: &mut Engine, pod: &str) -> usize {
+        let pod = engine.pod("default", pod).expect("a pod");
+        let decision = engine.decide_pod(pod, 0).expect("a pod that waits");
+        match decision.outcome {
+            Outcome::Scheduled { feasible_nodes, .. } => feasible_nodes,
+            outcome => panic!("{outcome:?}"),
+        }
+    }
+
+    #[test]
+    fn a_node_that_has_a_volume_already_says_so_to_its_pods_only() {
+        let csi_node = |name: &str, count: i32| {
+            json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode",
+                "metadata": {"name": name}, "spec": {"drivers": [{"name": "csi.example.com",
+                    "nodeID": name, "allocatable": {"count": count}}]}})
+        };
+        let mut engine = engine([
+            node("a", json!({})),
+            node("b", json!({})),
+            csi_node("a", 9),
+            csi_node("b", 1),
+        ]);
+        for name in ["first", "shared", "next", "last"] {
+            tell(&mut engine, volume_everywhere(name));
+            tell(&mut engine, bound_claim(name, name));
+            tell(&mut engine, pod_with_claims(name, &[name]));
+        }
+        let mut there = pod_with_claims("there", &["shared"]);
+        there["spec"]["nodeName"] = "b".into();
+        tell(&mut engine, there);
+        // Of the second pod on they have verdicts in common.
+        let counts = ["first", "shared", "next"].map(|pod| feasible_nodes(&mut engine, pod));
+        assert_eq!(counts, [1, 2, 1]);
+        tell(&mut engine, pod_with_claims("again", &["shared"]));
+        let counts = ["again", "last"].map(|pod| feasible_nodes(&mut engine, pod));
+        assert_eq!(counts, [2, 1]);
+    }
+
+    #[test]
+    fn filters_of_volumes_after_those_of_other_pods_keep_their_place() {
+        let mut config = EngineConfig::default();
+        let filters = &mut config.profiles[0].filter;
+        filters.retain(|name| name != "VolumeBinding");
+        filters.push("VolumeBinding".into());
+        let mut engine = Engine::new(&config).expect("a profile");
+        tell(&mut engine, node("a", json!({"zone": "one"})));
+        let mut there = pod("there", "a", json!([]));
+        there["metadata"]["labels"] = json!({"app": "x"});
+        tell(&mut engine, there);
+        tell(&mut engine, volume("v", "", "1Gi", "two"));
+        tell(&mut engine, bound_claim("data", "v"));
+        let message = "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules.";
+        for (name, claims) in [("plain", &[][..]), ("p", &["data"]), ("q", &["data"])] {
+            let mut pod = pod_with_claims(name, claims);
+            pod["spec"]["affinity"]["podAntiAffinity"] = json!({
+                "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone",
+                    "labelSelector": {"matchLabels": {"app": "x"}}}]});
+            tell(&mut engine, pod);
+            assert_eq!(decide(&mut engine, name), message, "{name}");
+        }
+    }
+
+    #[test]
+    fn forgotten_demands_leave_other_verdicts_alone() {
+        let nodes = [("a", "one"), ("b", "two")];
+        let nodes = nodes.map(|(name, zone)| node(name, json!({"zone": zone})));
+        let mut engine = engine(nodes);
+        for claim in ["c0", "c1", "c2", "c3"] {
+            tell(&mut engine, volume(claim, "", "1Gi", "two"));
+            tell(&mut engine, bound_claim(claim, claim));
+            let volumes = json!([{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]);
+            tell(&mut engine, pod(&format!("with-{claim}"), "", volumes));
+        }
+        for name in ["p", "q"] {
+            tell(&mut engine, pod(name, "", json!([])));
+        }
+        assert_eq!(decide(&mut engine, "with-c0"), "b");
+        assert_eq!(decide(&mut engine, "p"), "a");
+        assert_eq!(decide(&mut engine, "with-c1"), "b");
+        assert_eq!((engine.demands.len(), engine.verdicts.len()), (2, 2));
+        engine.forget_demands();
+        assert_eq!((engine.demands.len(), engine.verdicts.len()), (1, 1));
+        assert_eq!(engine.verdict_slots, 2);
+        assert_eq!(decide(&mut engine, "q"), "a");
+        assert_eq!(decide(&mut engine, "with-c2"), "b");
+        assert_eq!(decide(&mut engine, "with-c3"), "b");
+        assert_eq!(engine.verdict_slots, 4);
+    }
 }

@@ -44,6 +44,25 @@ pub trait Plugin: Send + Sync {
     fn reserve_error_alone(&self) -> Option<&'static str> {
         None
     }
+
+    /// What of a pod's volumes ([`IncomingPod::info`]) the plugin reads where it looks at
+    /// the whole cluster. If it is anything at all, pods with volumes are decided by looking
+    /// at every node.
+    fn reads_volumes(&self) -> ReadsVolumes {
+        ReadsVolumes::Anything
+    }
+}
+
+/// What a plugin reads of a pod's volumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadsVolumes {
+    /// Nothing.
+    Nothing,
+    /// What the pod demands of storage: all pods with the same demand get the same answer of
+    /// a node, and those without volumes none. Of nodes it reads what is logged for them.
+    Demand,
+    /// Maybe anything.
+    Anything,
 }
 
 /// The stages at which one plugin has a say.

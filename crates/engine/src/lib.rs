@@ -44,6 +44,7 @@ pub mod extensions;
 pub mod framework;
 pub mod ids;
 mod ingest;
+mod node_labels;
 pub mod node_match;
 mod node_tree;
 pub mod plugins;

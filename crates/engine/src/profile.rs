@@ -14,8 +14,8 @@ use crate::cluster::Cluster;
 use crate::cross::CrossPlan;
 use crate::extensions::OwnPlugin;
 use crate::framework::{
-    ClusterFilterPlugin, FilterPlugin, FilterStage, IncomingPod, Plugin, PreparedBy, Refusal,
-    ScorePlugin, ScoreStage, Stages,
+    ClusterFilterPlugin, FilterPlugin, FilterStage, IncomingPod, NodeFilter, Plugin, PreparedBy,
+    ReadsVolumes, Refusal, ScorePlugin, ScoreStage, Stages,
 };
 use crate::ids::NodeId;
 use crate::plugins::dynamic_resources::DynamicResources;
@@ -537,7 +537,9 @@ impl Profile {
     /// What is to be counted of other nodes for a pod; `None` if counts do not tell all, so
     /// that every node must be evaluated.
     pub fn cross_plan(&self, pod: &IncomingPod<'_>, cluster: &Cluster) -> Option<CrossPlan> {
-        if self.checks_all_filters || self.has_stages_alone {
+        let has_volumes = pod.info.volumes != 0;
+        if self.checks_all_filters || self.has_stages_alone || has_volumes && !self.knows_demands()
+        {
             return None;
         }
         let mut plan = CrossPlan {
@@ -554,6 +556,12 @@ impl Profile {
                     }
                 }
                 FilterStage::Node(_) => {}
+                // So must those that look at volumes, which are asked about one node too.
+                FilterStage::Cluster(plugin) if reads_demand(plugin.as_ref()) => {
+                    if has_volumes && !plan.filters.is_empty() {
+                        return None;
+                    }
+                }
                 FilterStage::Cluster(plugin) => {
                     if !plugin.lower_filter(pod, cluster, &mut plan) {
                         return None;
@@ -571,12 +579,43 @@ impl Profile {
         Some(plan)
     }
 
-    /// The Filter plugin at a place in the order, which is one of [`Profile::node_filters`].
-    pub(crate) fn node_filter_at(&self, order: usize) -> &dyn FilterPlugin {
-        match &self.filters[order] {
-            FilterStage::Node(plugin) => plugin.as_ref(),
-            FilterStage::Cluster(_) => unreachable!("a plan names node filters only"),
-        }
+    /// Whether what a pod demands of storage says all that plugins read of its volumes.
+    fn knows_demands(&self) -> bool {
+        let filters = self.cluster_filters().map(|plugin| plugin.reads_volumes());
+        let scores = self
+            .scores
+            .iter()
+            .filter_map(|scoring| match &scoring.stage {
+                ScoreStage::Node(_) => None,
+                ScoreStage::Cluster(plugin) => Some(plugin.reads_volumes()),
+            });
+        let mut all = filters.chain(scores);
+        all.all(|reads| reads != ReadsVolumes::Anything)
+    }
+
+    /// The Filter stages that look at volumes, with their place in the order.
+    pub(crate) fn volume_filters(&self) -> impl Iterator<Item = (usize, &dyn ClusterFilterPlugin)> {
+        let stages = self.filters.iter().enumerate();
+        stages.filter_map(|(order, stage)| match stage {
+            FilterStage::Cluster(plugin) if reads_demand(plugin.as_ref()) => {
+                Some((order, plugin.as_ref()))
+            }
+            _ => None,
+        })
+    }
+
+    /// The same prepared for a pod, without those that have nothing to say about it.
+    pub(crate) fn prepare_volume_filters<'c>(
+        &'c self,
+        pod: &IncomingPod<'c>,
+        cluster: &'c Cluster,
+    ) -> Vec<(usize, Box<dyn NodeFilter + 'c>)> {
+        let filters = self.volume_filters();
+        let prepared = filters.filter_map(|(order, plugin)| {
+            let prepared = plugin.prepare_filter(pod, cluster)?;
+            Some((order, prepared))
+        });
+        prepared.collect()
     }
 
     /// The Score plugin at a place in the order, which is one of [`Profile::node_scores`],
@@ -698,6 +737,10 @@ impl Builder<'_> {
 fn lacks(names: &Option<Vec<String>>, name: &str) -> bool {
     let names = names.as_ref();
     names.is_some_and(|names| names.iter().all(|other| other != name))
+}
+
+fn reads_demand(plugin: &(impl Plugin + ?Sized)) -> bool {
+    plugin.reads_volumes() == ReadsVolumes::Demand
 }
 
 /// Whether the engine brings a plugin of that name.

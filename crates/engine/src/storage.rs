@@ -12,9 +12,11 @@
 mod by_reach;
 mod cloud;
 mod csi_migration;
+mod demand;
 mod pod_volumes;
 #[cfg(test)]
 pub(crate) mod testing;
+mod uses;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,11 +33,13 @@ use crate::ids::{Interner, NodeId, PodId, Symbol, Symbols};
 use crate::node_match::{NodeRequirement, NodeTerm, compile_terms};
 use crate::pod_match::{LabelMatch, LabelRequirement, Labels, compile_labels};
 
-use by_reach::{required_by_labels, required_by_terms};
+use by_reach::{RequiredLabel, required_by_labels, required_by_terms};
+use uses::Uses;
 
 pub use by_reach::ByReach;
 pub use cloud::{Cloud, CloudDisk};
 pub use csi_migration::Migrated;
+pub(crate) use demand::VolumeDemand;
 pub use pod_volumes::{Disk, EphemeralOwner, PodDisk, PodVolume, PodVolumes};
 
 /// Volumes that a claim of their class could get, by size and name.
@@ -133,7 +137,7 @@ pub struct Volume {
 }
 
 /// A StorageClass.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StorageClass {
     /// Who makes volumes; `None` if nobody does.
     pub provisioner: Option<Symbol>,
@@ -194,14 +198,29 @@ pub struct Storage {
     attachments: BTreeMap<Symbol, Attachment>,
     attached: FxHashMap<Symbol, BTreeSet<Symbol>>,
     pod_volumes: Interner<PodVolumes>,
-    /// How many volumes of pods on nodes are a claim.
+    /// How many volumes of pods on nodes are a claim, those left out that go with their pods.
     users: FxHashMap<ClaimKey, usize>,
+    uses: Uses,
     /// By row of the cluster: what the pods of the node take of drivers' places, counted
     /// when it is asked for and then kept until something about it changes.
     places: Vec<OnceLock<PlacesTaken>>,
     assumed_bindings: FxHashMap<Symbol, ClaimReference>,
     assumed_nodes: FxHashMap<ClaimKey, Symbol>,
     reservations: FxHashMap<PodId, VolumeReservation>,
+    /// By class, how often free volumes or room changed for more nodes than were logged.
+    reach_epochs: FxHashMap<Symbol, u64>,
+}
+
+/// Nodes for which an object about storage may matter, beside those of the pods that are
+/// still to be placed.
+#[derive(Debug, Default)]
+pub(crate) struct Concerned<'s> {
+    /// Rows of nodes, some maybe more than once.
+    pub rows: Vec<usize>,
+    /// Nodes by name.
+    pub names: Vec<Symbol>,
+    /// The class of a volume that is free, or of room, and what nodes must have to reach it.
+    pub reach: Option<(Symbol, RequiredLabel<'s>)>,
 }
 
 /// A volume that takes one of a driver's places on a node.
@@ -251,10 +270,12 @@ impl Default for Storage {
             attached: FxHashMap::default(),
             pod_volumes,
             users: FxHashMap::default(),
+            uses: Uses::default(),
             places: Vec::new(),
             assumed_bindings: FxHashMap::default(),
             assumed_nodes: FxHashMap::default(),
             reservations: FxHashMap::default(),
+            reach_epochs: FxHashMap::default(),
         }
     }
 }
@@ -328,7 +349,7 @@ impl Storage {
         size: &Quantity,
         node_labels: &[(Symbol, Symbol)],
     ) -> bool {
-        if self.drivers.get(&provisioner) != Some(&true) {
+        if !self.tells_room(provisioner) {
             return true;
         }
         let Some(capacities) = self.capacities_by_class.get(&class_name) else {
@@ -351,6 +372,27 @@ impl Storage {
             of_class.any(|(key, it)| it.largest_bytes >= Some(size_bytes) && reaches(key))
         });
         has_room
+    }
+
+    /// Whether a driver tells how much room there is.
+    pub(crate) fn tells_room(&self, driver: Symbol) -> bool {
+        self.drivers.get(&driver) == Some(&true)
+    }
+
+    /// The rows of the nodes with pods that use this volume of a driver, some maybe more than
+    /// once.
+    pub(crate) fn rows_in_place(&self, volume: VolumeHandle) -> impl Iterator<Item = usize> {
+        self.uses.rows_in_place(volume)
+    }
+
+    /// Grows when free volumes or room of a class changed for more nodes than were logged.
+    pub(crate) fn reach_epoch(&self, class: Symbol) -> u64 {
+        self.reach_epochs.get(&class).copied().unwrap_or(0)
+    }
+
+    /// Notes that free volumes or room of a class changed for all nodes.
+    pub(crate) fn end_reach_epoch(&mut self, class: Symbol) {
+        *self.reach_epochs.entry(class).or_insert(0) += 1;
     }
 
     /// All volumes.
@@ -443,7 +485,9 @@ impl Storage {
         if let Some(places) = self.places.get_mut(row) {
             places.take();
         }
-        for claim in self.pod_volumes[pod_volumes as usize].claims() {
+        let pod_volumes = &self.pod_volumes[pod_volumes as usize];
+        self.uses.count(row, pod_volumes, by);
+        for claim in pod_volumes.claims() {
             let users = self.users.entry(claim).or_insert(0);
             *users = users.saturating_add_signed(by);
             if *users == 0 {
@@ -503,19 +547,19 @@ impl Storage {
         self.reservations.remove(&pod);
     }
 
-    /// Takes in an object that is new or has changed. Objects that are not about storage
-    /// are left out. What was assumed of a claim or volume ends, since the object says now.
-    /// Returns its namespace, empty if it has none, and name.
-    pub(crate) fn take_in(&mut self, object: &Object, symbols: &mut Symbols) -> (Symbol, Symbol) {
-        let metadata = object.metadata();
-        let namespace = symbols.intern(&metadata.namespace);
-        let name = symbols.intern(&metadata.name);
-        let key = (namespace, name);
-        self.recount_places(object.kind(), key);
+    /// Takes in an object of that namespace and name that is new or has changed. Objects that
+    /// are not about storage are left out. What was assumed of a claim or volume ends, since
+    /// the object says now.
+    pub(super) fn take_in(
+        &mut self,
+        object: &Object,
+        key: (Symbol, Symbol),
+        symbols: &mut Symbols,
+    ) {
+        let (_, name) = key;
         match object {
             Object::PersistentVolumeClaim(it) => {
-                self.assumed_nodes.remove(&key);
-                self.claims.insert(key, Claim::compile(it, symbols));
+                self.set_claim(key, Some(Claim::compile(it, symbols)));
             }
             Object::PersistentVolume(it) => {
                 self.set_volume(name, Some(Volume::compile(it, symbols)));
@@ -539,18 +583,13 @@ impl Storage {
             }
             _ => {}
         }
-        key
     }
 
     /// Forgets an object.
     pub(crate) fn forget(&mut self, kind: ObjectKind, key: (Symbol, Symbol)) {
         let (_, name) = key;
-        self.recount_places(kind, key);
         match kind {
-            ObjectKind::PersistentVolumeClaim => {
-                self.assumed_nodes.remove(&key);
-                self.claims.remove(&key);
-            }
+            ObjectKind::PersistentVolumeClaim => self.set_claim(key, None),
             ObjectKind::PersistentVolume => self.set_volume(name, None),
             ObjectKind::StorageClass => drop(self.classes.remove(&name)),
             ObjectKind::CSINode => drop(self.csi_nodes.remove(&name)),
@@ -561,33 +600,81 @@ impl Storage {
         }
     }
 
-    /// Forgets what was counted if this object may have a part in it: one that changes what
-    /// a claim of a pod on a node is to drivers.
-    fn recount_places(&mut self, kind: ObjectKind, key: (Symbol, Symbol)) {
+    /// The nodes for which an object may matter.
+    pub(crate) fn concerned(&self, kind: ObjectKind, key: (Symbol, Symbol)) -> Concerned<'_> {
         let (_, name) = key;
-        let is_of_volume = |claim: &ClaimKey| {
-            let claim = self.claims.get(claim);
-            claim.is_some_and(|claim| claim.volume == Some(name))
+        let mut concerned = Concerned::default();
+        match kind {
+            ObjectKind::PersistentVolumeClaim => {
+                concerned.rows = self.uses.rows_of_claim(key).collect();
+            }
+            ObjectKind::PersistentVolume => {
+                concerned.rows = self.uses.rows_of_volume(name).collect();
+                let attachments = self.uses.attachments_of(name);
+                let attachments = attachments.filter_map(|it| self.attachments.get(&it));
+                concerned.names = attachments.map(|it| it.node).collect();
+                concerned.reach = self.reach_of_free(name);
+            }
+            ObjectKind::StorageClass => concerned.rows = self.uses.rows().collect(),
+            ObjectKind::CSINode => concerned.names.push(name),
+            ObjectKind::VolumeAttachment => {
+                let attachment = self.attachments.get(&name);
+                concerned.names.extend(attachment.map(|it| it.node));
+            }
+            ObjectKind::CSIStorageCapacity => {
+                let capacity = self.capacities.get(&key);
+                concerned.reach = capacity.map(|capacity| {
+                    let required = capacity.nodes.as_ref().and_then(required_by_labels);
+                    (capacity.class, required)
+                });
+            }
+            // Drivers matter to the pods that wait only.
+            _ => {}
+        }
+        concerned
+    }
+
+    /// The class of a volume that is kept for nobody, and what nodes must have to reach it.
+    fn reach_of_free(&self, name: Symbol) -> Option<(Symbol, RequiredLabel<'_>)> {
+        let volume = self.volumes.get(&name)?;
+        let is_free = self.claim_of(name, volume).is_none();
+        let required = required_by_terms(volume.nodes.as_deref());
+        is_free.then_some((volume.class?, required))
+    }
+
+    /// Forgets what the pods of the node in this row take of drivers' places: it is to be
+    /// counted anew.
+    pub(crate) fn recount_places(&mut self, row: usize) {
+        if let Some(places) = self.places.get_mut(row) {
+            places.take();
+        }
+    }
+
+    fn set_claim(&mut self, key: ClaimKey, claim: Option<Claim>) {
+        // The object says now what was assumed.
+        self.assumed_nodes.remove(&key);
+        let volume = claim.as_ref().and_then(|claim| claim.volume);
+        let before = match claim {
+            Some(claim) => self.claims.insert(key, claim),
+            None => self.claims.remove(&key),
         };
-        let has_part = match kind {
-            ObjectKind::PersistentVolumeClaim => self.is_used(key),
-            ObjectKind::PersistentVolume => self.users.keys().any(is_of_volume),
-            ObjectKind::StorageClass | ObjectKind::CSINode => true,
-            _ => false,
-        };
-        if has_part {
-            self.places
-                .iter_mut()
-                .for_each(|places| drop(places.take()));
+        if let Some(before) = before.and_then(|before| before.volume) {
+            self.uses.index_claim(key, before, false);
+        }
+        if let Some(volume) = volume {
+            self.uses.index_claim(key, volume, true);
         }
     }
 
     fn set_volume(&mut self, name: Symbol, volume: Option<Volume>) {
         self.index_volume(name, false);
         self.assumed_bindings.remove(&name);
-        match volume {
-            Some(volume) => drop(self.volumes.insert(name, volume)),
-            None => drop(self.volumes.remove(&name)),
+        if let Some(before) = self.volumes.remove(&name) {
+            self.uses.index_volume(name, &before, false);
+        }
+        if let Some(volume) = volume {
+            self.uses.index_volume(name, &volume, true);
+            self.volumes.insert(name, volume);
         }
         self.index_volume(name, true);
     }
@@ -652,12 +739,14 @@ impl Storage {
     }
 
     fn set_attachment(&mut self, name: Symbol, attachment: Option<Attachment>) {
-        if let Some(before) = self.attachments.remove(&name)
-            && let Some(names) = self.attached.get_mut(&before.node)
-        {
-            names.remove(&name);
+        if let Some(before) = self.attachments.remove(&name) {
+            self.uses.index_attachment(name, before.volume, false);
+            if let Some(names) = self.attached.get_mut(&before.node) {
+                names.remove(&name);
+            }
         }
         if let Some(attachment) = attachment {
+            self.uses.index_attachment(name, attachment.volume, true);
             self.attached
                 .entry(attachment.node)
                 .or_default()

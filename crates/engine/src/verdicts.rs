@@ -14,6 +14,11 @@
 //! What runs on other nodes ([`crate::cross`]) fits in here: it refuses and rates groups of
 //! nodes, those with the same domains, not single nodes.
 //!
+//! Pods with volumes have verdicts by what they demand of storage
+//! ([`crate::storage::VolumeDemand`]): whichever of them asks, the answer of a node is the
+//! same. A node is looked at again if storage changed around it, and for each pod if a pod
+//! there has one of its volumes.
+//!
 //! The answer is exactly that of [`crate::evaluation`]; property tests hold the two
 //! against each other.
 
@@ -25,11 +30,12 @@ use crate::cluster::{Change, Cluster};
 use crate::cross::{CrossCounts, CrossPlan};
 use crate::diagnosis::Diagnosis;
 use crate::evaluation::listed_nodes;
-use crate::framework::{DependsOn, Normalize, Refusal, ScorePlugin};
+use crate::framework::{Code, DependsOn, FilterStage, NodeFilter, Normalize, Refusal, ScorePlugin};
 use crate::ids::{Interner, NodeId};
 use crate::plugins::node_affinity::NodeAffinity;
 use crate::pod_class::PodClass;
 use crate::profile::Profile;
+use crate::storage::VolumeDemand;
 use crate::tie_order::TieOrder;
 
 /// A place that no node has.
@@ -43,9 +49,14 @@ pub(crate) struct Verdicts {
     slots: Vec<Slot>,
     refusals: Interner<OrderedRefusal>,
     refused_counts: Vec<usize>,
+    /// Those of the refusals that are failures of a plugin.
+    failures: Vec<u32>,
     groups: Vec<Group>,
     group_index: FxHashMap<Box<[i64]>, u32>,
     read: u64,
+    storage_read: u64,
+    /// Nodes whose verdict is about the pod that asked last only.
+    about_one_pod: Vec<NodeId>,
     epochs: u64,
     tie_epoch: u64,
     cross: Option<CrossCounts>,
@@ -114,6 +125,7 @@ pub(crate) struct Best {
 #[derive(Default)]
 struct Plan {
     static_filters: Vec<usize>,
+    /// Those that look at volumes among them.
     usage_filters: Vec<usize>,
     /// Not normalized.
     static_scores: Vec<usize>,
@@ -128,7 +140,8 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(profile: &Profile, class: &PodClass) -> Self {
+    fn new(context: Context<'_>) -> Self {
+        let Context { profile, class, .. } = context;
         let mut plan = Self {
             base_score: match profile.scores() {
                 [] => profile.score_without_plugins,
@@ -143,6 +156,12 @@ impl Plan {
                 DependsOn::NodeObject => plan.static_filters.push(order),
                 DependsOn::NodeUsage => plan.usage_filters.push(order),
             }
+        }
+        if !context.demand.is_empty() {
+            let volume_filters = profile.volume_filters();
+            plan.usage_filters
+                .extend(volume_filters.map(|(order, _)| order));
+            plan.usage_filters.sort_unstable();
         }
         for (order, score) in profile.node_scores() {
             // An error is that of PreScore as a whole.
@@ -174,12 +193,26 @@ pub(crate) struct Context<'c> {
     pub(crate) ties: &'c TieOrder,
     /// What is counted of other nodes; empty if they do not matter.
     pub(crate) plan: &'c CrossPlan,
+    /// What the pod demands of storage; empty if it has no volumes.
+    pub(crate) demand: &'c VolumeDemand,
+    /// Nodes with pods that have volumes of this one: what they say is about it only.
+    pub(crate) in_place: &'c [NodeId],
+    /// The filters that look at volumes, prepared for a pod with that demand, with their
+    /// place in the order.
+    pub(crate) volume_filters: &'c [(usize, Box<dyn NodeFilter + 'c>)],
 }
 
 impl Context<'_> {
     fn refuses(&self, order: usize, node: NodeId) -> Option<OrderedRefusal> {
-        let filter = self.profile.node_filter_at(order);
-        let refusal = filter.filter_node(self.class, self.cluster, node).err()?;
+        let verdict = match &self.profile.filters()[order] {
+            FilterStage::Node(filter) => filter.filter_node(self.class, self.cluster, node),
+            FilterStage::Cluster(_) => {
+                let mut prepared = self.volume_filters.iter();
+                let (_, filter) = prepared.find(|(other, _)| *other == order)?;
+                filter.filter_node(node)
+            }
+        };
+        let refusal = verdict.err()?;
         Some(OrderedRefusal { refusal, order })
     }
 
@@ -190,9 +223,28 @@ impl Context<'_> {
 
     fn epochs(&self) -> u64 {
         let scores = self.profile.node_scores();
-        scores
+        let of_scores: u64 = scores
             .map(|(_, plugin)| plugin.epoch(self.class, self.cluster))
-            .sum()
+            .sum();
+        of_scores + self.demand.epoch(&self.cluster.storage)
+    }
+
+    /// The nodes around which storage changed since; `None` if the log does not reach back
+    /// so far.
+    fn storage_changes(&self, since: u64) -> Option<Vec<NodeId>> {
+        if self.demand.is_empty() {
+            return Some(Vec::new());
+        }
+        let changes = self.cluster.storage_log().since(since)?;
+        Some(changes.map(|(node, _)| node).collect())
+    }
+
+    /// Up to where the log of storage is read; it does not matter to pods without volumes.
+    fn storage_end(&self) -> u64 {
+        match self.demand.is_empty() {
+            true => 0,
+            false => self.cluster.storage_log().end(),
+        }
     }
 }
 
@@ -200,14 +252,17 @@ impl Verdicts {
     /// Evaluates every node for the class.
     pub(crate) fn new(context: Context<'_>) -> Self {
         let mut verdicts = Self {
-            plan: Plan::new(context.profile, context.class),
+            plan: Plan::new(context),
             listed: None,
             slots: Vec::new(),
             refusals: Interner::default(),
             refused_counts: Vec::new(),
+            failures: Vec::new(),
             groups: Vec::new(),
             group_index: FxHashMap::default(),
             read: 0,
+            storage_read: 0,
+            about_one_pod: Vec::new(),
             epochs: 0,
             tie_epoch: 0,
             cross: None,
@@ -230,25 +285,22 @@ impl Verdicts {
 
     /// Looks again at what changed since the last call.
     pub(crate) fn refresh(&mut self, context: Context<'_>) {
-        let end = context.cluster.log().end();
+        let (end, storage_end) = (context.cluster.log().end(), context.storage_end());
         let moved = self.epochs != context.epochs() || self.tie_epoch != context.ties.epoch();
-        if self.read == end && !moved {
+        let is_about_all = self.about_one_pod.is_empty() && context.in_place.is_empty();
+        if (self.read, self.storage_read) == (end, storage_end) && !moved && is_about_all {
             return;
         }
         let changes = context.cluster.log().since(self.read);
-        let Some(changes) = changes.filter(|_| !moved) else {
+        let around = context.storage_changes(self.storage_read);
+        let (false, Some(changes), Some(around)) = (moved, changes, around) else {
             return self.rebuild(context);
         };
-        self.read = end;
+        (self.read, self.storage_read) = (end, storage_end);
         self.diagnosis = None;
         for (node, change) in changes {
             match (change, &self.listed) {
-                (Change::Usage, None) => self.look_again(context, node.0, node),
-                (Change::Usage, Some(_)) => {
-                    if let Some(slot) = self.slot(node) {
-                        self.look_again(context, slot, node);
-                    }
-                }
+                (Change::Usage, _) => self.look_again_at(context, node),
                 (Change::Object, None) => {
                     let rows = context.cluster.row_count();
                     self.slots.resize(rows, EMPTY_SLOT);
@@ -258,11 +310,19 @@ impl Verdicts {
                 (Change::Object, Some(_)) => return self.rebuild(context),
             }
         }
+        let about_others = std::mem::replace(&mut self.about_one_pod, context.in_place.to_vec());
+        let about_this = context.in_place.iter().copied();
+        for node in around.into_iter().chain(about_others).chain(about_this) {
+            self.look_again_at(context, node);
+        }
     }
 
-    /// Whether the verdicts tell the whole truth; else every node must be evaluated.
+    /// Whether the verdicts tell the whole truth; else every node must be evaluated. They do
+    /// not if a filter failed: what it says then is about the one pod.
     pub(crate) fn is_usable(&self, plan: &CrossPlan) -> bool {
-        plan.is_empty() || self.cross.as_ref().is_some_and(CrossCounts::is_usable)
+        let mut failures = self.failures.iter();
+        failures.all(|refusal| self.refused_counts[*refusal as usize] == 0)
+            && (plan.is_empty() || self.cross.as_ref().is_some_and(CrossCounts::is_usable))
     }
 
     /// The best node for a pod of the class, and how many nodes may take it. O(groups).
@@ -369,9 +429,8 @@ impl Verdicts {
 
     /// Looks again at a node that was overruled.
     pub(crate) fn restore(&mut self, context: Context<'_>, node: NodeId) {
-        let Some(slot) = self.slot(node) else { return };
         self.diagnosis = None;
-        self.look_again(context, slot, node);
+        self.look_again_at(context, node);
     }
 
     fn slot(&self, node: NodeId) -> Option<u32> {
@@ -396,11 +455,14 @@ impl Verdicts {
         self.slots.resize(slots, EMPTY_SLOT);
         self.refusals.clear();
         self.refused_counts.clear();
+        self.failures.clear();
         self.groups.clear();
         self.group_index.clear();
         let has_cross = !context.plan.is_empty() && self.listed.is_none();
         self.cross = has_cross.then(|| CrossCounts::new(context.plan, cluster, slots));
         self.read = cluster.log().end();
+        self.storage_read = context.storage_end();
+        self.about_one_pod = context.in_place.to_vec();
         self.epochs = context.epochs();
         self.tie_epoch = context.ties.epoch();
         self.diagnosis = None;
@@ -436,6 +498,12 @@ impl Verdicts {
             self.slots[slot as usize].group = self.group_of(context, node);
         }
         self.judge(context, slot, node);
+    }
+
+    fn look_again_at(&mut self, context: Context<'_>, node: NodeId) {
+        if let Some(slot) = self.slot(node) {
+            self.look_again(context, slot, node);
+        }
     }
 
     /// Evaluates what depends on the use of a node.
@@ -495,9 +563,11 @@ impl Verdicts {
     }
 
     fn refusal_number(&mut self, refusal: OrderedRefusal) -> u32 {
+        let is_failure = refusal.refusal.code == Code::Error;
         let (number, is_new) = self.refusals.insert_full(refusal);
         if is_new {
             self.refused_counts.push(0);
+            self.failures.extend(is_failure.then_some(number as u32));
         }
         number as u32
     }

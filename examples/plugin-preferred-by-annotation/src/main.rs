@@ -48,6 +48,7 @@ fn read_options(path: &str) -> Result<RunOptions> {
             plugins,
             ..Extensions::default()
         },
+        ..RunOptions::default()
     })
 }
 

@@ -9,20 +9,21 @@ use outrank_api::decode::{self, Object};
 use outrank_api::diagnostic::{Diagnostic, Severity};
 use outrank_api::document::{self, Document, DuplicateKey, Receiver};
 use outrank_api::quantity::Quantity;
-use outrank_api::types::{Namespace, Node, ObjectMeta, Pod, ResourceList};
+use outrank_api::types::{
+    Namespace, Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod, ResourceList,
+};
 use serde_json::Value;
 
 use super::field::{Field, Fields, Problem};
 use super::{
-    CreateNamespaces, CreateNodes, CreatePods, NodeStrategy, OBJECTS_MAX, OPS_MAX, Op,
-    POD_SETS_MAX, TestCase, WORKLOADS_MAX, Workload, WorkloadFile,
+    CreateNamespaces, CreateNodes, CreatePods, CreateStorage, NodeStrategy, OBJECTS_MAX, OPS_MAX,
+    Op, POD_SETS_MAX, StorageTemplates, TestCase, WORKLOADS_MAX, Workload, WorkloadFile,
 };
 
 /// What upstream's files may say besides [`SUPPORTED_OPCODES`].
 const OTHER_OPCODES: &[&str] = &[
     "allocResourceClaims",
     "churn",
-    "createAny",
     "createResourceClaims",
     "createResourceDriver",
     "deletePods",
@@ -36,6 +37,7 @@ const SUPPORTED_OPCODES: &[&str] = &[
     "createPods",
     "createPodSets",
     "createNamespaces",
+    "createAny",
     "barrier",
 ];
 
@@ -162,6 +164,10 @@ enum Template {
     Node(Arc<Node>),
     Pod(Arc<Pod>),
     Namespace(Arc<Namespace>),
+    Volume(Arc<PersistentVolume>),
+    Claim(Arc<PersistentVolumeClaim>),
+    /// Another object that storage is made of.
+    Storage(Arc<Object>),
 }
 
 struct Reader<'r> {
@@ -297,6 +303,7 @@ impl Reader<'_> {
                 self.create_pods(op, namespace, run)
             }
             "createNamespaces" => self.create_namespaces(op, run),
+            "createAny" => self.create_any(op, format!("namespace-{index}"), run),
             _ => {
                 op.object(&["opcode", "namespaces", "labelSelector", "stageRequirement"])?;
                 Ok(Op::Barrier)
@@ -332,11 +339,16 @@ impl Reader<'_> {
         let first_index = run.nodes;
         run.nodes += count;
         let strategy = node_strategy(op, &fields)?;
+        let csi_limits = match fields.get("nodeAllocatableStrategy") {
+            Some(strategy) => csi_limits(&strategy)?,
+            None => BTreeMap::new(),
+        };
         Ok(Op::CreateNodes(CreateNodes {
             count,
             first_index,
             template,
             strategy,
+            csi_limits,
         }))
     }
 
@@ -354,6 +366,8 @@ impl Reader<'_> {
             "namespace",
             "collectMetrics",
             "skipWaitToCompletion",
+            "persistentVolumeTemplatePath",
+            "persistentVolumeClaimTemplatePath",
         ];
         let fields = op.object(&[&supported, UNSUPPORTED_POD_FIELDS].concat())?;
         let count = run.count(op, &fields)?;
@@ -379,6 +393,7 @@ impl Reader<'_> {
             let message = "collectMetrics and skipWaitToCompletion exclude each other";
             return Err(op.problem(message).into());
         }
+        let storage = self.storage_templates(op, &fields)?;
         let first_index = run.pods;
         run.pods += count;
         Ok(Op::CreatePods(CreatePods {
@@ -386,8 +401,67 @@ impl Reader<'_> {
             first_index,
             template,
             namespace,
+            storage,
             collect_metrics,
             skip_wait_to_completion,
+        }))
+    }
+
+    /// What claims of pods and their volumes are made from.
+    fn storage_templates(
+        &mut self,
+        op: &Field<'_>,
+        fields: &Fields<'_>,
+    ) -> Result<Option<StorageTemplates>, Failure> {
+        let volume = fields.get("persistentVolumeTemplatePath");
+        let claim = fields.get("persistentVolumeClaimTemplatePath");
+        let (volume_path, claim_path) = match (volume, claim) {
+            (None, None) => return Ok(None),
+            (Some(volume), Some(claim)) => (volume, claim),
+            _ => {
+                let message = "needs both persistentVolumeTemplatePath and \
+                               persistentVolumeClaimTemplatePath, or neither";
+                return Err(op.problem(message).into());
+            }
+        };
+        let Template::Volume(volume) = self.template_at(&volume_path)? else {
+            let message = "is not the template of a PersistentVolume";
+            return Err(volume_path.problem(message).into());
+        };
+        let Template::Claim(claim) = self.template_at(&claim_path)? else {
+            let message = "is not the template of a PersistentVolumeClaim";
+            return Err(claim_path.problem(message).into());
+        };
+        Ok(Some(StorageTemplates { volume, claim }))
+    }
+
+    fn create_any<'c>(
+        &mut self,
+        op: &Field<'c>,
+        default_namespace: String,
+        run: &mut Run<'c>,
+    ) -> Result<Op, Failure> {
+        let known = ["opcode", "count", "countParam", "templatePath", "namespace"];
+        let fields = op.object(&known)?;
+        let path = fields.require("templatePath")?;
+        let template = match self.template_at(&path)? {
+            Template::Volume(volume) => Object::PersistentVolume((*volume).clone().into()),
+            Template::Claim(claim) => Object::PersistentVolumeClaim((*claim).clone().into()),
+            Template::Storage(object) => (*object).clone(),
+            _ => {
+                let message = "opcode createAny is supported for objects about storage only";
+                return Err(path.problem(message).into());
+            }
+        };
+        let count = run.count(op, &fields)?;
+        let namespace = fields.text("namespace")?;
+        let namespace = namespace.map_or(default_namespace, str::to_owned);
+        let what = format!("{} in namespace {namespace}", template.kind().name());
+        run.check_name(&path, template.metadata(), count, &what)?;
+        Ok(Op::CreateStorage(CreateStorage {
+            count,
+            template: Arc::new(template),
+            namespace,
         }))
     }
 
@@ -443,6 +517,11 @@ impl Reader<'_> {
         let Some(path) = path else {
             return self.decode_template(Path::new("built-in template"), built_in.as_bytes());
         };
+        self.template_at(path)
+    }
+
+    /// The template in the file that a field names.
+    fn template_at(&mut self, path: &Field<'_>) -> Result<Template, Failure> {
         let file = self.resolve(path.text()?);
         if let Some(template) = self.templates.get(&file) {
             return Ok(template.clone());
@@ -463,8 +542,7 @@ impl Reader<'_> {
         let mut loaded = decode::load([(&*file.to_string_lossy(), bytes)]);
         let mut objects = loaded.objects.into_iter().map(|loaded| loaded.object);
         let object = objects.next();
-        if matches!(&object, Some(Object::Namespace(it)) if it.metadata.name.is_empty()) {
-            // The operation names it.
+        if object.as_ref().is_some_and(is_named_by_operation) {
             loaded.errors.retain(|error| error.path != "metadata.name");
         }
         if !loaded.errors.is_empty() {
@@ -475,7 +553,10 @@ impl Reader<'_> {
             Some(Object::Node(node)) => Template::Node(Arc::from(node)),
             Some(Object::Pod(pod)) => Template::Pod(Arc::from(pod)),
             Some(Object::Namespace(namespace)) => Template::Namespace(Arc::from(namespace)),
-            _ => return fail("a template is one Node, Pod or Namespace"),
+            Some(Object::PersistentVolume(volume)) => Template::Volume(Arc::from(volume)),
+            Some(Object::PersistentVolumeClaim(claim)) => Template::Claim(Arc::from(claim)),
+            Some(object) if object.kind().is_storage() => Template::Storage(Arc::new(object)),
+            _ => return fail("a template is one Node, Pod, Namespace or object about storage"),
         };
         if objects.next().is_some() {
             return fail("a template is one object, and this file has more");
@@ -547,12 +628,10 @@ const UNSUPPORTED_POD_FIELDS: &[&str] = &[
     "steadyStateParam",
     "duration",
     "durationParam",
-    "persistentVolumeTemplatePath",
-    "persistentVolumeClaimTemplatePath",
 ];
 
 /// What of the strategy `nodeAllocatableStrategy` is.
-const UNSUPPORTED_STRATEGY_FIELDS: &[&str] = &["csiNodeAllocatable", "migratedPlugins"];
+const UNSUPPORTED_STRATEGY_FIELDS: &[&str] = &["migratedPlugins"];
 
 fn opcode<'a>(op: &Field<'a>) -> Result<&'a str, Problem> {
     let code = op.entries()?.into_iter().find(|(key, _)| *key == "opcode");
@@ -605,6 +684,34 @@ fn gates(fields: &Fields<'_>) -> Result<BTreeMap<String, bool>, Problem> {
         .collect()
 }
 
+/// Whether an object without a name gets one from the operation that makes it.
+fn is_named_by_operation(object: &Object) -> bool {
+    let can_be = matches!(
+        object,
+        Object::Namespace(_) | Object::PersistentVolume(_) | Object::PersistentVolumeClaim(_)
+    );
+    can_be && object.metadata().name.is_empty()
+}
+
+fn strategy_fields() -> Vec<&'static str> {
+    let supported: &[&str] = &["nodeAllocatable", "csiNodeAllocatable"];
+    [supported, UNSUPPORTED_STRATEGY_FIELDS].concat()
+}
+
+/// How many volumes each CSI driver can attach to a node.
+fn csi_limits(strategy: &Field<'_>) -> Result<BTreeMap<String, i32>, Problem> {
+    let fields = strategy.object(&strategy_fields())?;
+    let Some(drivers) = fields.get("csiNodeAllocatable") else {
+        return Ok(BTreeMap::new());
+    };
+    let limits = drivers.entries()?.into_iter().map(|(driver, limit)| {
+        let count = limit.object(&["count"])?.require("count")?;
+        let count = count.count(i32::MAX as usize)?;
+        Ok((driver.to_owned(), i32::try_from(count).unwrap_or(i32::MAX)))
+    });
+    limits.collect()
+}
+
 fn node_strategy(op: &Field<'_>, fields: &Fields<'_>) -> Result<NodeStrategy, Problem> {
     let allocatable = fields.get("nodeAllocatableStrategy");
     let label = fields.get("labelNodePrepareStrategy");
@@ -612,9 +719,8 @@ fn node_strategy(op: &Field<'_>, fields: &Fields<'_>) -> Result<NodeStrategy, Pr
     match (allocatable, label, unique) {
         (None, None, None) => Ok(NodeStrategy::Trivial),
         (Some(strategy), None, None) => {
-            let known = [&["nodeAllocatable"], UNSUPPORTED_STRATEGY_FIELDS].concat();
             let amounts = strategy
-                .object(&known)?
+                .object(&strategy_fields())?
                 .require("nodeAllocatable")?
                 .entries()?;
             let amounts = amounts.into_iter().map(|(name, field)| {

@@ -21,7 +21,7 @@ use crate::cluster::{Cluster, PodInfo};
 use crate::cross::{Counter, CrossFilter, CrossPlan, CrossScore, Source};
 use crate::framework::{
     ClusterEvent, ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, MAX_NODE_SCORE,
-    NodeFilter, NodeScore, Plugin, Reason, Refusal,
+    NodeFilter, NodeScore, Plugin, ReadsVolumes, Reason, Refusal,
 };
 use crate::ids::{NodeId, PodId, Symbol};
 use crate::pod_match::{AffinityTerm, AffinityTerms, LabelMatch, PodIdentity};
@@ -71,6 +71,10 @@ impl InterPodAffinity {
 impl Plugin for InterPodAffinity {
     fn name(&self) -> &'static str {
         Self::NAME
+    }
+
+    fn reads_volumes(&self) -> ReadsVolumes {
+        ReadsVolumes::Nothing
     }
 }
 

@@ -12,8 +12,8 @@ use rustc_hash::FxHashSet;
 
 use crate::cluster::Cluster;
 use crate::framework::{
-    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, MovedPods, NodeFilter, Plugin, Reason,
-    Refusal,
+    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, MovedPods, NodeFilter, Plugin,
+    ReadsVolumes, Reason, Refusal,
 };
 use crate::ids::{NodeId, PodId};
 use crate::plugins::volume_binding::{is_own_claim, not_own_claim};
@@ -31,6 +31,38 @@ impl Plugin for NodeVolumeLimits {
     fn name(&self) -> &'static str {
         Self::NAME
     }
+
+    fn reads_volumes(&self) -> ReadsVolumes {
+        ReadsVolumes::Demand
+    }
+}
+
+/// The place that a claim takes on a node with or without a CSINode; `None` if no driver
+/// counts it.
+pub(crate) fn place_of_claim(
+    cluster: &Cluster,
+    key: ClaimKey,
+    claim: &Claim,
+    has_csi_node: bool,
+) -> Option<Place> {
+    let storage = &cluster.storage;
+    if let Some(volume) = claim.volume.and_then(|name| storage.volume(name)) {
+        let csi = match (&volume.csi, &volume.migrated, has_csi_node) {
+            (Some(csi), ..) => *csi,
+            (None, Some(migrated), true) => *migrated.csi.as_ref().ok()?,
+            _ => return None,
+        };
+        let is_named = !cluster.symbols.text(csi.handle).is_empty();
+        return is_named.then_some(Place {
+            driver: csi.driver,
+            volume: VolumeHandle::Volume(csi.handle),
+        });
+    }
+    let (driver, is_successor) = storage.class(claim.class?)?.driver?;
+    (!is_successor || has_csi_node).then_some(Place {
+        driver,
+        volume: VolumeHandle::ToBeMade(key),
+    })
 }
 
 struct Filter<'c> {
@@ -130,7 +162,7 @@ impl Counting<'_> {
             if is_ephemeral && !is_own_claim(volumes, claim) {
                 return Err(error(&not_own_claim(volumes, key, self.cluster)));
             }
-            counted.extend(self.counted(key, claim, has_csi_node));
+            counted.extend(place_of_claim(self.cluster, key, claim, has_csi_node));
         }
         Ok(())
     }
@@ -146,28 +178,6 @@ impl Counting<'_> {
             }
         }
         Ok(taken)
-    }
-
-    /// What a claim counts as.
-    fn counted(&self, key: ClaimKey, claim: &Claim, has_csi_node: bool) -> Option<Place> {
-        let storage = &self.cluster.storage;
-        if let Some(volume) = claim.volume.and_then(|name| storage.volume(name)) {
-            let csi = match (&volume.csi, &volume.migrated, has_csi_node) {
-                (Some(csi), ..) => *csi,
-                (None, Some(migrated), true) => *migrated.csi.as_ref().ok()?,
-                _ => return None,
-            };
-            let is_named = !self.cluster.symbols.text(csi.handle).is_empty();
-            return is_named.then_some(Place {
-                driver: csi.driver,
-                volume: VolumeHandle::Volume(csi.handle),
-            });
-        }
-        let (driver, is_successor) = storage.class(claim.class?)?.driver?;
-        (!is_successor || has_csi_node).then_some(Place {
-            driver,
-            volume: VolumeHandle::ToBeMade(key),
-        })
     }
 
     fn not_found(&self, key: ClaimKey) -> Refusal {

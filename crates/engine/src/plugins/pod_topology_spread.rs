@@ -19,7 +19,7 @@ use crate::cluster::Cluster;
 use crate::cross::{Counter, CrossFilter, CrossPlan, CrossScore, Source};
 use crate::framework::{
     ClusterEvent, ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, MAX_NODE_SCORE,
-    NodeFilter, NodeScore, Plugin, Reason, Refusal,
+    NodeFilter, NodeScore, Plugin, ReadsVolumes, Reason, Refusal,
 };
 use crate::ids::{NodeId, PodId, Symbol, Symbols};
 use crate::plugins::taint_toleration::TaintToleration;
@@ -190,6 +190,10 @@ fn default_selector_of_1_20(pod: &IncomingPod<'_>, cluster: &Cluster) -> LabelMa
 impl Plugin for PodTopologySpread {
     fn name(&self) -> &'static str {
         Self::NAME
+    }
+
+    fn reads_volumes(&self) -> ReadsVolumes {
+        ReadsVolumes::Nothing
     }
 }
 

@@ -22,7 +22,7 @@ use crate::alone::RefusesAll;
 use crate::cluster::Cluster;
 use crate::framework::{
     ClusterEvent, ClusterFilterPlugin, ClusterScorePlugin, Code, IncomingPod, NodeFilter,
-    NodeScore, Plugin, Reason, Refusal,
+    NodeScore, Plugin, ReadsVolumes, Reason, Refusal,
 };
 use crate::ids::{NodeId, Symbol};
 use crate::release::Release;
@@ -53,6 +53,13 @@ impl Plugin for VolumeBinding {
 
     fn reserve_error_alone(&self) -> Option<&'static str> {
         Some("not found")
+    }
+
+    fn reads_volumes(&self) -> ReadsVolumes {
+        match self.release {
+            Release::V1_36 => ReadsVolumes::Demand,
+            Release::V1_20 => ReadsVolumes::Anything,
+        }
     }
 }
 

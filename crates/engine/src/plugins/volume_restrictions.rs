@@ -11,8 +11,8 @@ use outrank_api::decode::ObjectKind;
 use crate::alone::failure;
 use crate::cluster::Cluster;
 use crate::framework::{
-    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, MovedPods, NodeFilter, Plugin, Reason,
-    Refusal,
+    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, MovedPods, NodeFilter, Plugin,
+    ReadsVolumes, Reason, Refusal,
 };
 use crate::ids::{NodeId, PodId};
 use crate::plugins::volume_binding::claim_not_found;
@@ -38,6 +38,13 @@ impl Plugin for VolumeRestrictions {
     fn name(&self) -> &'static str {
         Self::NAME
     }
+
+    fn reads_volumes(&self) -> ReadsVolumes {
+        match self.release {
+            Release::V1_36 => ReadsVolumes::Demand,
+            Release::V1_20 => ReadsVolumes::Anything,
+        }
+    }
 }
 
 struct Filter<'c> {
@@ -46,6 +53,11 @@ struct Filter<'c> {
     /// How many claims that only one pod may use are used by another.
     taken_claims: i64,
     moved: MovedPods,
+}
+
+/// Whether another pod uses a claim of these that only one may use.
+pub(crate) fn is_claim_taken(volumes: &PodVolumes, cluster: &Cluster) -> bool {
+    claims_for_one_pod(volumes, cluster).any(|key| cluster.storage.is_used(key))
 }
 
 /// Claims of the pod that only one pod may use.

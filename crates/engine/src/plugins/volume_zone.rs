@@ -11,7 +11,8 @@ use outrank_api::decode::ObjectKind;
 use crate::alone::RefusesAll;
 use crate::cluster::Cluster;
 use crate::framework::{
-    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, Reason, Refusal,
+    ClusterEvent, ClusterFilterPlugin, Code, IncomingPod, NodeFilter, Plugin, ReadsVolumes, Reason,
+    Refusal,
 };
 use crate::ids::{NodeId, Symbol, Symbols};
 use crate::plugins::volume_binding::claim_not_found;
@@ -52,6 +53,13 @@ impl VolumeZone {
 impl Plugin for VolumeZone {
     fn name(&self) -> &'static str {
         Self::NAME
+    }
+
+    fn reads_volumes(&self) -> ReadsVolumes {
+        match self.release {
+            Release::V1_36 => ReadsVolumes::Demand,
+            Release::V1_20 => ReadsVolumes::Anything,
+        }
     }
 }
 

@@ -1,25 +1,36 @@
 //! Random clusters, pods, profiles and histories. Names are few, so that nodes come back
 //! and pods compete.
 
+mod storage;
+
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
-use outrank_api::decode::{Object, ObjectKind, decode_value};
+use outrank_api::decode::{Object, ObjectKind};
 use outrank_api::types::{Node, NodeAffinity, Pod, PodCondition};
 use outrank_engine::ids::PodId;
 use outrank_engine::profile::{
     LegacyArgs, NodeLabelArgs, NodeResourcesFitArgs, ProfileConfig, ResourceSpec, ScoringStrategy,
     ServiceAffinityArgs, UtilizationShapePoint,
 };
-use outrank_engine::{Decision, Engine, EngineConfig, Event, Outcome, Release, TimeNanos};
+use outrank_engine::{
+    Decision, Engine, EngineConfig, Event, Outcome, PodState, Release, TimeNanos,
+};
 use proptest::prelude::*;
 use proptest::sample::{Index, subsequence};
 use serde_json::{Value, json};
+
+use storage::{
+    CLAIM_NAMES, Claims, StorageStep, shared_storage, storage_classes, storage_step, volumes,
+};
 
 /// All the nodes there ever are; in no order, as in life.
 pub(crate) const NODE_NAMES: [&str; 12] = [
     "m3", "a1", "k7", "b", "z9", "a0", "a10", "q", "c5", "zz", "e2", "d",
 ];
+
+/// Those about which storage says most.
+const FEW_NODES: [&str; 6] = ["m3", "a1", "k7", "b", "z9", "a0"];
 
 /// What is random about a node.
 #[derive(Clone, Debug)]
@@ -81,6 +92,18 @@ impl NodeShape {
             avoids_a: false,
         }
     }
+
+    /// The same with room for many pods.
+    fn roomy(self) -> Self {
+        Self {
+            cpu_half_cores: 20,
+            memory_gib: 40,
+            pods: 30,
+            taints: Vec::new(),
+            cordoned: false,
+            ..self
+        }
+    }
 }
 
 pub(crate) fn node_shape() -> impl Strategy<Value = NodeShape> {
@@ -130,6 +153,10 @@ pub(crate) fn node_of(name: &str, shape: &NodeShape) -> Node {
         "kubernetes.io/hostname": name,
         "zone": format!("z{}", shape.zone),
     });
+    // A node that says nothing of zones takes volumes of all.
+    if shape.disk > 0 {
+        labels["topology.kubernetes.io/zone"] = labels["zone"].clone();
+    }
     match shape.disk {
         0 => {}
         1 => labels["disk"] = "ssd".into(),
@@ -179,6 +206,8 @@ pub(crate) fn node_of(name: &str, shape: &NodeShape) -> Node {
 pub(crate) struct Template {
     app: &'static str,
     spec: Value,
+    /// Claims that each of the pods has for itself.
+    claims: Claims,
     nominated: Option<&'static str>,
 }
 
@@ -308,96 +337,6 @@ fn relations() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Claims and disks, mostly none.
-fn volumes() -> impl Strategy<Value = Value> {
-    let claims = subsequence(CLAIM_NAMES.to_vec(), 1..=2).prop_map(|names| {
-        let claims = names
-            .iter()
-            .map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
-        claims.collect::<Value>()
-    });
-    let disk = (prop::sample::select(vec!["d0", "d1"]), prop::bool::ANY).prop_map(
-        |(disk, read_only)| {
-            json!([{"name": "d", "gcePersistentDisk": {"pdName": disk, "readOnly": read_only}}])
-        },
-    );
-    prop_oneof![8 => Just(json!([])), 2 => claims, 1 => disk]
-}
-
-const CLAIM_NAMES: [&str; 3] = ["c0", "c1", "c2"];
-
-/// Storage classes that are there from the start.
-fn storage_classes() -> impl Iterator<Item = Object> {
-    let classes = [
-        ("found", "kubernetes.io/no-provisioner"),
-        ("made", "csi.example.com"),
-    ];
-    classes.into_iter().map(|(name, provisioner)| {
-        object(
-            json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
-            "metadata": {"name": name}, "provisioner": provisioner,
-            "volumeBindingMode": "WaitForFirstConsumer"}),
-        )
-    })
-}
-
-/// Storage that is new or changes: claims that wait, are bound, or are for one pod only;
-/// volumes; limits of a driver, and the room that it tells of.
-fn storage() -> impl Strategy<Value = Object> {
-    let claim = (
-        prop::sample::select(CLAIM_NAMES.to_vec()),
-        prop::sample::select(vec!["found", "made"]),
-        prop::option::of(prop::sample::select(vec!["v0", "v1"])),
-        prop::sample::select(vec!["ReadWriteOnce", "ReadWriteOncePod"]),
-    )
-        .prop_map(|(name, class, volume, mode)| {
-            let mut claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
-                "metadata": {"namespace": "default", "name": name, "annotations": {}},
-                "spec": {"accessModes": [mode], "storageClassName": class,
-                    "resources": {"requests": {"storage": "1Gi"}}}});
-            if let Some(volume) = volume {
-                claim["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"] = "yes".into();
-                claim["spec"]["volumeName"] = volume.into();
-            }
-            claim
-        });
-    let volume = (
-        prop::sample::select(vec!["v0", "v1", "v2"]),
-        1..4u32,
-        0..3u8,
-    )
-        .prop_map(|(name, size, zone)| {
-            json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
-                "spec": {"capacity": {"storage": format!("{size}Gi")},
-                    "accessModes": ["ReadWriteOnce", "ReadWriteOncePod"],
-                    "storageClassName": "found",
-                    "csi": {"driver": "csi.example.com", "volumeHandle": name},
-                    "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
-                        {"key": "zone", "operator": "In", "values": [format!("z{zone}")]}]}]}}},
-                "status": {"phase": "Available"}})
-        });
-    let limits = (prop::sample::select(NODE_NAMES.to_vec()), 0..3).prop_map(|(node, count)| {
-        json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": node},
-            "spec": {"drivers": [{"name": "csi.example.com", "nodeID": node,
-                "allocatable": {"count": count}}]}})
-    });
-    let driver = prop::bool::ANY.prop_map(|tells| {
-        json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver",
-            "metadata": {"name": "csi.example.com"}, "spec": {"storageCapacity": tells}})
-    });
-    let capacity = (0..3u8, 0..3u8, 0..3u32).prop_map(|(name, zone, size)| {
-        json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIStorageCapacity",
-            "metadata": {"namespace": "default", "name": format!("r{name}")},
-            "storageClassName": "made", "capacity": format!("{size}Gi"),
-            "nodeTopology": {"matchLabels": {"zone": format!("z{zone}")}}})
-    });
-    prop_oneof![3 => claim, 2 => volume, 1 => limits, 1 => driver, 2 => capacity].prop_map(object)
-}
-
-fn object(value: Value) -> Object {
-    decode_value(value).expect("an object")
-}
-
 pub(crate) fn template() -> impl Strategy<Value = Template> {
     let selector = prop::option::weighted(0.2, prop::sample::select(vec!["ssd", "hdd"]));
     let gated = prop::bool::weighted(0.08);
@@ -407,12 +346,17 @@ pub(crate) fn template() -> impl Strategy<Value = Template> {
         (selector, prop::option::weighted(0.5, node_affinity())),
         (prop::collection::vec(toleration(), 0..=2), container()),
         (0..4, gated, scheduler, nominated),
-        (prop::sample::select(vec!["a", "b"]), relations(), volumes()),
+        (
+            prop::sample::select(vec!["a", "b"]),
+            relations(),
+            prop_oneof![3 => Just(json!([])), 1 => volumes()],
+            prop_oneof![6 => Just(Claims::default()), 1 => storage::claims()],
+        ),
     )
         .prop_map(
             |((selector, affinity), (tolerations, container), rest, others)| {
                 let (priority, gated, scheduler, nominated) = rest;
-                let (app, relations, volumes) = others;
+                let (app, relations, volumes, claims) = others;
                 let mut spec = json!({
                     "schedulerName": scheduler,
                     "priority": priority * 10,
@@ -429,27 +373,60 @@ pub(crate) fn template() -> impl Strategy<Value = Template> {
                 if gated {
                     spec["schedulingGates"] = json!([{"name": "example.com/wait"}]);
                 }
-                for (field, value) in relations.as_object().into_iter().flatten() {
-                    match field.as_str() {
-                        "topologySpreadConstraints" => spec[field] = value.clone(),
-                        _ => spec["affinity"][field] = value.clone(),
-                    }
-                }
+                relate(&mut spec, &relations);
                 Template {
                     app,
                     spec,
+                    claims,
                     nominated,
                 }
             },
         )
 }
 
+/// A template of pods with volumes, about which hardly anything else is particular.
+fn template_with_volumes() -> impl Strategy<Value = Template> {
+    let apps = prop::sample::select(vec!["a", "b"]);
+    let volumes = prop_oneof![2 => Just(json!([])), 1 => volumes()];
+    let relations = prop_oneof![3 => Just(json!({})), 1 => relations()];
+    let names = prop::option::weighted(0.1, node_affinity());
+    (apps, relations, volumes, storage::claims(), names).prop_map(
+        |(app, relations, volumes, claims, affinity)| {
+            let mut spec = json!({"containers": [{"name": "c", "image": "nginx"}],
+                "volumes": volumes});
+            if let Some(affinity) = affinity {
+                spec["affinity"] = json!({"nodeAffinity": affinity});
+            }
+            relate(&mut spec, &relations);
+            Template {
+                app,
+                spec,
+                claims,
+                nominated: None,
+            }
+        },
+    )
+}
+
+fn relate(spec: &mut Value, relations: &Value) {
+    for (field, value) in relations.as_object().into_iter().flatten() {
+        match field.as_str() {
+            "topologySpreadConstraints" => spec[field] = value.clone(),
+            _ => spec["affinity"][field] = value.clone(),
+        }
+    }
+}
+
 /// A pod made from a template.
 pub(crate) fn pod_named(name: &str, template: &Template) -> Pod {
     let mut pod = json!({
-        "metadata": {"namespace": "default", "name": name, "labels": {"app": template.app}},
+        "metadata": {"namespace": "default", "name": name, "uid": format!("uid-{name}"),
+            "labels": {"app": template.app}},
         "spec": template.spec,
     });
+    if let Some(volumes) = pod["spec"]["volumes"].as_array_mut() {
+        volumes.extend(template.claims.volumes(name));
+    }
     if template.app == "a" {
         pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1",
             "kind": "ReplicaSet", "name": "a", "uid": "uid-a", "controller": true}]);
@@ -676,8 +653,12 @@ pub(crate) enum Step {
     AddBoundPod(Index, &'static str),
     /// To be placed, though it names a node.
     AddPodForNode(Index, &'static str),
+    /// Told again as it is, on the node that was chosen.
+    ConfirmPod(Index),
     SetStorage(Box<Object>),
-    RemoveClaim(&'static str),
+    RemoveStorage(ObjectKind, &'static str),
+    /// Something about the claims that a pod has for itself.
+    Claims(Index, Box<StorageStep>),
     /// A service selects the pods of an app, or none any more.
     SetService(&'static str, bool),
     PassTime(u64),
@@ -695,8 +676,10 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (node(), node_shape()).prop_map(|(name, shape)| Step::SetNode(name, shape)),
         3 => any::<Index>().prop_map(Step::RemoveNode),
-        4 => storage().prop_map(|object| Step::SetStorage(Box::new(object))),
-        1 => prop::sample::select(CLAIM_NAMES.to_vec()).prop_map(Step::RemoveClaim),
+        4 => shared_storage().prop_map(|object| Step::SetStorage(Box::new(object))),
+        1 => prop::sample::select(CLAIM_NAMES.to_vec())
+            .prop_map(|name| Step::RemoveStorage(ObjectKind::PersistentVolumeClaim, name)),
+        1 => (any::<Index>(), storage_step()).prop_map(|(pod, it)| Step::Claims(pod, it.into())),
         8 => any::<Index>().prop_map(Step::AddPod),
         2 => any::<(Index, Index)>().prop_map(|(pod, template)| Step::ChangePod(pod, template)),
         4 => any::<Index>().prop_map(Step::RemovePod),
@@ -706,6 +689,27 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..20_000_000_000u64).prop_map(Step::PassTime),
         12 => Just(Step::Decide),
         2 => any::<Index>().prop_map(Step::DecidePod),
+    ]
+}
+
+/// Steps of a history in which storage is what matters.
+fn step_about_volumes() -> impl Strategy<Value = Step> {
+    let node = || prop::sample::select(FEW_NODES.to_vec());
+    let roomy = node_shape().prop_map(NodeShape::roomy);
+    prop_oneof![
+        1 => (node(), roomy).prop_map(|(name, shape)| Step::SetNode(name, shape)),
+        1 => any::<Index>().prop_map(Step::RemoveNode),
+        8 => shared_storage().prop_map(|object| Step::SetStorage(Box::new(object))),
+        2 => storage::removable().prop_map(|(kind, name)| Step::RemoveStorage(kind, name)),
+        8 => (any::<Index>(), storage_step()).prop_map(|(pod, it)| Step::Claims(pod, it.into())),
+        10 => any::<Index>().prop_map(Step::AddPod),
+        1 => any::<(Index, Index)>().prop_map(|(pod, template)| Step::ChangePod(pod, template)),
+        2 => any::<Index>().prop_map(Step::RemovePod),
+        3 => any::<Index>().prop_map(Step::ConfirmPod),
+        4 => (any::<Index>(), node()).prop_map(|(pod, node)| Step::AddBoundPod(pod, node)),
+        1 => (0..20_000_000_000u64).prop_map(Step::PassTime),
+        14 => Just(Step::Decide),
+        8 => any::<Index>().prop_map(Step::DecidePod),
     ]
 }
 
@@ -726,6 +730,7 @@ impl History {
             templates: vec![Template {
                 app: "a",
                 spec,
+                claims: Claims::default(),
                 nominated: None,
             }],
             steps: Vec::new(),
@@ -741,6 +746,33 @@ pub(crate) fn history(
 ) -> impl Strategy<Value = History> {
     let profiles = (profile("default-scheduler"), profile("second"));
     history_with(profiles, step(), templates, steps, is_seeded)
+}
+
+/// A random history of pods with volumes.
+pub(crate) fn history_with_volumes(
+    templates: RangeInclusive<usize>,
+    steps: Range<usize>,
+) -> impl Strategy<Value = History> {
+    let profiles = (profile("default-scheduler"), profile("second"));
+    let templates = prop::collection::vec(template_with_volumes(), templates);
+    // Pods that differ in nothing but that they have no volumes.
+    let without = prop::bool::weighted(0.3);
+    let templates = (templates, without).prop_map(|(mut templates, without)| {
+        let mut other = templates[0].clone();
+        other.spec["volumes"] = json!([]);
+        other.claims = Claims::default();
+        templates.extend(without.then_some(other));
+        templates
+    });
+    let nodes = node_shape().prop_map(NodeShape::roomy);
+    let step = step_about_volumes();
+    let history = history_of(profiles, (nodes, 2..7), templates, step, steps, false);
+    let storage = prop::collection::vec(shared_storage(), 0..40);
+    (storage, history).prop_map(|(storage, mut history)| {
+        let storage = storage.into_iter().map(|it| Step::SetStorage(it.into()));
+        history.steps.splice(0..0, storage);
+        history
+    })
 }
 
 /// The same with plugins of 1.20, and services.
@@ -769,8 +801,29 @@ fn history_with(
     steps: Range<usize>,
     is_seeded: bool,
 ) -> impl Strategy<Value = History> {
-    let nodes = prop::collection::vec(node_shape(), 0..NODE_NAMES.len());
     let templates = prop::collection::vec(template(), templates);
+    history_of(
+        profiles,
+        (node_shape(), 0..NODE_NAMES.len()),
+        templates,
+        step,
+        steps,
+        is_seeded,
+    )
+}
+
+fn history_of(
+    profiles: (
+        impl Strategy<Value = ProfileConfig>,
+        impl Strategy<Value = ProfileConfig>,
+    ),
+    (node, count): (impl Strategy<Value = NodeShape>, Range<usize>),
+    templates: impl Strategy<Value = Vec<Template>>,
+    step: impl Strategy<Value = Step>,
+    steps: Range<usize>,
+    is_seeded: bool,
+) -> impl Strategy<Value = History> {
+    let nodes = prop::collection::vec(node, count);
     (
         profiles,
         nodes,
@@ -884,7 +937,9 @@ impl World {
             }
             Step::ChangePod(which, template) => {
                 if let Some(name) = self.pick_name(*which) {
-                    self.set_pod(pod_named(&name, template.get(&self.templates)));
+                    let template = template.get(&self.templates).clone();
+                    self.bring_claims(&name, &template.claims);
+                    self.set_pod(pod_named(&name, &template));
                 }
             }
             Step::RemovePod(which) => {
@@ -912,14 +967,13 @@ impl World {
                 let event = Event::StorageChanged((**object).clone());
                 self.engine.handle(event, self.now);
             }
-            Step::RemoveClaim(name) => {
-                let event = Event::StorageGone {
-                    kind: ObjectKind::PersistentVolumeClaim,
-                    namespace: "default".into(),
-                    name: (*name).into(),
-                };
-                self.engine.handle(event, self.now);
+            Step::RemoveStorage(kind, name) => self.remove_storage(*kind, name),
+            Step::Claims(which, step) => {
+                if let Some(name) = self.pick_name(*which) {
+                    self.step_of_claims(&name, step);
+                }
             }
+            Step::ConfirmPod(which) => self.confirm_pod(*which),
             Step::SetService(app, is_there) => {
                 let selector = if *is_there {
                     json!({"app": app})
@@ -950,7 +1004,50 @@ impl World {
 
     fn new_pod(&mut self, template: Index) -> Pod {
         self.created += 1;
-        pod_named(&format!("p{}", self.created), template.get(&self.templates))
+        let name = format!("p{}", self.created);
+        let template = template.get(&self.templates).clone();
+        self.bring_claims(&name, &template.claims);
+        pod_named(&name, &template)
+    }
+
+    /// The claims come before their pod.
+    fn bring_claims(&mut self, pod: &str, claims: &Claims) {
+        for object in claims.objects(pod) {
+            self.engine.handle(Event::StorageChanged(object), self.now);
+        }
+    }
+
+    fn step_of_claims(&mut self, pod: &str, step: &StorageStep) {
+        let engine = &self.engine;
+        let id = engine.pod("default", pod);
+        let node = match id.and_then(|id| engine.pod_state(id)) {
+            Some(PodState::Placed(node)) => Some(engine.cluster().name(*node).to_owned()),
+            _ => None,
+        };
+        for event in step.events(pod, node.as_deref()) {
+            self.engine.handle(event, self.now);
+        }
+    }
+
+    fn remove_storage(&mut self, kind: ObjectKind, name: &str) {
+        let event = Event::StorageGone {
+            kind,
+            namespace: storage::namespace_of(kind).into(),
+            name: name.into(),
+        };
+        self.engine.handle(event, self.now);
+    }
+
+    fn confirm_pod(&mut self, which: Index) {
+        let Some(name) = self.pick_name(which) else {
+            return;
+        };
+        let id = self.engine.pod("default", &name).expect("a known pod");
+        if let Some(PodState::Placed(node)) = self.engine.pod_state(id) {
+            let node = self.engine.cluster().name(*node).to_owned();
+            let pod = bound(self.pods[&name].clone(), &node);
+            self.set_pod(pod);
+        }
     }
 
     fn set_pod(&mut self, pod: Pod) {

@@ -343,9 +343,11 @@ fn pending(report: &Report, out: &mut String) {
 fn held_back(pod: &PendingPod) -> Option<&str> {
     let no_preemption = pod.no_preemption.as_ref()?;
     let tried = &no_preemption.tried;
-    let is_plain = tried.iter().all(|reason| reason.plugin.is_empty());
-    let says_more = !tried.is_empty() || !no_preemption.message.contains("nodes are available");
-    (says_more && !(is_plain && !tried.is_empty())).then_some(&*no_preemption.message)
+    let says_more = match tried.is_empty() {
+        true => !no_preemption.message.contains("nodes are available"),
+        false => tried.iter().any(|reason| !reason.plugin.is_empty()),
+    };
+    says_more.then_some(&*no_preemption.message)
 }
 
 /// How many victims are shown before the rest is summed up.

@@ -13,7 +13,7 @@ use outrank_api::types::{Node, Pod};
 use outrank_checker::{Options, check, wrongly_pending};
 use outrank_rehearse::report::{PendingState, Report};
 use outrank_rehearse::trace::{TraceOptions, read_trace};
-use outrank_rehearse::{RunOptions, Scenario, input, run};
+use outrank_rehearse::{Changes, RunOptions, Scenario, input, run};
 use serde_json::json;
 
 use random::Random;
@@ -88,7 +88,8 @@ fn rehearse(scenario: &Scenario) -> Report {
 
 #[test]
 fn the_gpu_cluster() {
-    let scenario = Scenario::new(objects("examples/gpu-cluster"), Vec::new()).expect("a scenario");
+    let scenario =
+        Scenario::new(objects("examples/gpu-cluster"), Changes::default()).expect("a scenario");
     let report = rehearse(&scenario);
     assert!(report.summary.placed > 40, "{:?}", report.summary);
     assert!(report.summary.unschedulable > 0, "{:?}", report.summary);
@@ -136,7 +137,7 @@ fn seeds(names: &[&str]) -> Report {
     let all = names
         .iter()
         .flat_map(|name| objects(&format!("tests/seeds/{name}")));
-    rehearse(&Scenario::new(three_nodes(), all.collect()).expect("a scenario"))
+    rehearse(&Scenario::new(three_nodes(), all.collect::<Vec<_>>().into()).expect("a scenario"))
 }
 
 fn warnings(name: &str) -> Vec<String> {
@@ -222,7 +223,7 @@ fn required_and_preferred_node_affinity() {
         }
     }
     let changes = objects("tests/seeds/pod-node-affinity-both.yaml");
-    let report = rehearse(&Scenario::new(cluster, changes).expect("a scenario"));
+    let report = rehearse(&Scenario::new(cluster, changes.into()).expect("a scenario"));
     assert_eq!(nodes_of(&report), ["k8s-node02"]);
 }
 
@@ -243,13 +244,13 @@ fn tolerations_let_a_pod_onto_tainted_nodes_and_others_not() {
         }
     }
     let changes = objects("tests/seeds/pod-tolerations.yaml");
-    let scenario = Scenario::new(cluster.clone(), changes).expect("a scenario");
+    let scenario = Scenario::new(cluster.clone(), changes.into()).expect("a scenario");
     let report = rehearse(&scenario);
     assert_eq!(nodes_of(&report), ["k8s-node01"]);
     assert_eq!(report.placed[0].feasible_nodes, 2, "not k8s-node03");
 
     let changes = objects("tests/seeds/pod-schedulername.yaml");
-    let report = rehearse(&Scenario::new(cluster, changes).expect("a scenario"));
+    let report = rehearse(&Scenario::new(cluster, changes.into()).expect("a scenario"));
     assert_eq!(
         report.pending[0].message,
         "0/3 nodes are available: 3 node(s) had untolerated taint(s)."
@@ -280,7 +281,7 @@ fn priority_classes_give_pods_their_priority() {
     let mut all = three_nodes();
     all.extend(objects("tests/seeds/priority-classes.yaml"));
     let changes = objects("tests/seeds/deployment-high-priority.yaml");
-    let scenario = Scenario::new(all, changes).expect("a scenario");
+    let scenario = Scenario::new(all, changes.into()).expect("a scenario");
     let spec = &scenario.pods[0].spec;
     assert_eq!(spec.priority, Some(10000));
     assert_eq!(spec.preemption_policy.as_deref(), Some("Never"));

@@ -193,7 +193,16 @@ impl ObjectKind {
     }
 
     /// The kind that kubectl's command line calls so: by name, plural or short name, in any
-    /// case, alone or with its group (`deployments.apps`).
+    /// case, alone or with its group.
+    ///
+    /// ```
+    /// use outrank_api::decode::ObjectKind;
+    ///
+    /// for resource in ["Deployment", "deployments", "deploy", "deployment.apps"] {
+    ///     assert_eq!(ObjectKind::of_resource(resource), Some(ObjectKind::Deployment));
+    /// }
+    /// assert_eq!(ObjectKind::of_resource("deployment.batch"), None);
+    /// ```
     pub fn of_resource(resource: &str) -> Option<ObjectKind> {
         let (name, group) = match resource.split_once('.') {
             Some((name, group)) => (name, Some(group)),

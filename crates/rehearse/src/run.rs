@@ -102,7 +102,7 @@ impl<'s> Run<'s> {
         let bound = staying.chain(leaving);
         let bound = bound.filter(|(pod, _)| !pod.is_finished() && !pod.spec.node_name.is_empty());
         // Those that run are there first; the others come to their node after them.
-        let (running, arriving): (Vec<(&Pod, bool)>, Vec<(&Pod, bool)>) =
+        let (running, arriving): (Vec<_>, Vec<_>) =
             bound.partition(|(pod, _)| pod.status.phase == "Running");
         let nodes = scenario
             .nodes

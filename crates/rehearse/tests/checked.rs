@@ -98,6 +98,42 @@ fn the_gpu_cluster() {
 }
 
 #[test]
+fn changed_clusters() {
+    let cluster = || objects("crates/outrank/tests/cli/changes.yaml");
+    let drain = |nodes: &[&str]| Changes {
+        drain: nodes.iter().map(|node| (*node).to_owned()).collect(),
+        ..Changes::default()
+    };
+    let delete = |name: &str| Changes {
+        delete: vec![name.parse().expect("a name")],
+        ..Changes::default()
+    };
+    let taint = |taint: &str| Changes {
+        taint: vec![taint.parse().expect("a taint")],
+        ..Changes::default()
+    };
+    for (changes, deleted, placed) in [
+        (Changes::default(), 0, 0),
+        (drain(&["node-1"]), 3, 2),
+        (drain(&["node-1", "node-2"]), 5, 3),
+        (delete("node/node-2"), 3, 2),
+        (delete("rs/web-6b7f"), 3, 3),
+        (delete("deployment/web"), 3, 0),
+        (taint("node-2=a:NoExecute"), 3, 2),
+    ] {
+        let told = format!("{changes:?}");
+        let scenario = Scenario::new(cluster(), changes).expect("a scenario");
+        let report = rehearse(&scenario);
+        assert_eq!(report.deleted.len(), deleted, "{told}");
+        assert_eq!(report.summary.placed, placed, "{told}");
+        assert!(report.kubelet_refusals.is_empty(), "{told}");
+        // Pods that are replaced where they were driven away are no rollout.
+        let is_rollout = |warning: &String| warning.contains("rollout");
+        assert!(!scenario.warnings.iter().any(is_rollout), "{told}");
+    }
+}
+
+#[test]
 fn the_example_trace_at_once() {
     let directory = repository("examples/trace");
     let options = TraceOptions::default();

@@ -4,7 +4,7 @@
 //! Only the end counts. Pods that go are gone, whatever their grace period; that their
 //! controllers make new ones is for [`outrank_controllers::reconcile`].
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use outrank_api::decode::{Object, ObjectKey, ObjectKind};
 use outrank_api::schema::nearest;
@@ -95,7 +95,7 @@ impl Cluster<'_> {
         let mut doomed: HashSet<usize> = HashSet::new();
         let (mut nodes, mut namespaces) = (HashSet::new(), HashSet::new());
         for name in names {
-            match self.to_delete(name) {
+            match self.doomed_by(name) {
                 Ok(place) => doomed.extend(place),
                 Err(why) => {
                     self.wrong.push(format!("cannot delete {name}: {why}"));
@@ -108,9 +108,14 @@ impl Cluster<'_> {
                 _ => continue,
             };
         }
+        // Who names a pod without a controller knows that it goes for good.
+        let is_controlled = |pod: &Pod| pod.metadata.controller().is_some();
+        let named = doomed.iter().copied();
+        let named = named.filter(|place| self.pod(*place).is_some_and(is_controlled));
         let left_behind = self.pods_on(&nodes, |_| true);
-        self.tell_without_controller(&left_behind);
-        doomed.extend(left_behind);
+        let pods: BTreeSet<usize> = named.chain(left_behind).collect();
+        self.tell_without_controller(&pods);
+        doomed.extend(pods);
         let places = self.objects.iter().enumerate();
         let inside = places.filter(|(_, it)| namespaces.contains(&*it.metadata().namespace));
         doomed.extend(inside.map(|(place, _)| place));
@@ -119,7 +124,7 @@ impl Cluster<'_> {
 
     /// The object that is to be deleted. It may not be there itself: a namespace that has
     /// something in it, or a pod that is made again at once.
-    fn to_delete(&mut self, name: &ObjectName) -> Result<Option<usize>, String> {
+    fn doomed_by(&mut self, name: &ObjectName) -> Result<Option<usize>, String> {
         if name.kind == ObjectKind::Namespace {
             if IMMORTAL_NAMESPACES.contains(&name.name.as_str()) {
                 return Err("this namespace may not be deleted".to_owned());
@@ -187,7 +192,7 @@ impl Cluster<'_> {
 
     /// Taints nodes, and evicts the pods that do not tolerate a new taint for ever.
     fn taint(&mut self, taints: &[NodeTaint]) {
-        let mut evicted = Vec::new();
+        let mut evicted = BTreeSet::new();
         for NodeTaint { node: name, taints } in taints {
             let Some(node) = self.node("taint", name) else {
                 continue;
@@ -204,9 +209,6 @@ impl Cluster<'_> {
                 goes(pod) && !is_mirror(pod)
             }));
         }
-        // Two taints may drive away the same pod.
-        evicted.sort_unstable();
-        evicted.dedup();
         self.evict(evicted);
     }
 
@@ -226,7 +228,7 @@ impl Cluster<'_> {
         self.evict(evicted);
     }
 
-    fn evict(&mut self, pods: Vec<usize>) {
+    fn evict(&mut self, pods: BTreeSet<usize>) {
         self.tell_without_controller(&pods);
         self.remove(pods.into_iter().collect());
     }
@@ -297,7 +299,7 @@ impl Cluster<'_> {
     }
 
     /// Tells of pods which nobody makes anew, or of which it is not known.
-    fn tell_without_controller(&mut self, pods: &[usize]) {
+    fn tell_without_controller(&mut self, pods: &BTreeSet<usize>) {
         let (mut bare, mut unknown) = (Vec::new(), Vec::new());
         for pod in pods.iter().filter_map(|place| self.pod(*place)) {
             let Some(controller) = pod.metadata.controller() else {
@@ -326,7 +328,7 @@ impl Cluster<'_> {
 
     /// The places of the pods on some nodes that have not ended and that `filter` lets
     /// through. Pods that have ended hold nothing; to their controllers they count as before.
-    fn pods_on(&self, nodes: &HashSet<&str>, filter: impl Fn(&Pod) -> bool) -> Vec<usize> {
+    fn pods_on(&self, nodes: &HashSet<&str>, filter: impl Fn(&Pod) -> bool) -> BTreeSet<usize> {
         let places = (0..self.objects.len()).filter(|place| {
             let pod = self.pod(*place).filter(|pod| !pod.is_finished());
             pod.is_some_and(|pod| nodes.contains(&*pod.spec.node_name) && filter(pod))
@@ -667,6 +669,20 @@ mod tests {
                  default/set"
             ]
         );
+    }
+
+    #[test]
+    fn a_named_pod_of_an_unknown_controller_is_told() {
+        let cluster = [
+            NODE,
+            &pod("p", &owned("Rollout", "r"), ""),
+            &pod("q", "", ""),
+        ]
+        .concat();
+        let after = done(&cluster, &delete(&["pod/p", "pod/q"]));
+        assert_eq!(after.deleted, ["default/p", "default/q"]);
+        assert_eq!(after.warnings.len(), 1);
+        assert!(after.warnings[0].ends_with("taken not to come back: default/p"));
     }
 
     #[test]

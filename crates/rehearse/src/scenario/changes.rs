@@ -21,6 +21,7 @@ use outrank_api::taints::TaintSpecs;
 ///     drain: vec!["node-2".to_owned()],
 ///     ..Changes::default()
 /// };
+/// assert!(!changes.is_empty() && Changes::default().is_empty());
 /// assert_eq!(changes.delete[0].to_string(), "Deployment shop/web");
 /// assert_eq!(changes.scale[0].object.to_string(), "StatefulSet default/db");
 /// # Ok::<(), String>(())
@@ -49,6 +50,11 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// Whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        self.apply.is_empty() && !self.has_commands()
+    }
+
     /// Whether anything is changed otherwise than by applied objects.
     pub(super) fn has_commands(&self) -> bool {
         let Self {

@@ -166,6 +166,63 @@ impl ObjectKind {
         )
     }
 
+    /// The short name on kubectl's command line, such as `po`, if there is one.
+    pub fn short_name(self) -> Option<&'static str> {
+        Some(match self {
+            ObjectKind::Pod => "po",
+            ObjectKind::Node => "no",
+            ObjectKind::Namespace => "ns",
+            ObjectKind::PriorityClass => "pc",
+            ObjectKind::Deployment => "deploy",
+            ObjectKind::ReplicaSet => "rs",
+            ObjectKind::ReplicationController => "rc",
+            ObjectKind::StatefulSet => "sts",
+            ObjectKind::DaemonSet => "ds",
+            ObjectKind::CronJob => "cj",
+            ObjectKind::Service => "svc",
+            ObjectKind::PersistentVolume => "pv",
+            ObjectKind::PersistentVolumeClaim => "pvc",
+            ObjectKind::StorageClass => "sc",
+            ObjectKind::PodDisruptionBudget => "pdb",
+            ObjectKind::Job
+            | ObjectKind::CSINode
+            | ObjectKind::CSIDriver
+            | ObjectKind::CSIStorageCapacity
+            | ObjectKind::VolumeAttachment => return None,
+        })
+    }
+
+    /// The kind that kubectl's command line calls so: by name, plural or short name, in any
+    /// case, alone or with its group.
+    ///
+    /// ```
+    /// use outrank_api::decode::ObjectKind;
+    ///
+    /// for resource in ["Deployment", "deployments", "deploy", "deployment.apps"] {
+    ///     assert_eq!(ObjectKind::of_resource(resource), Some(ObjectKind::Deployment));
+    /// }
+    /// assert_eq!(ObjectKind::of_resource("deployment.batch"), None);
+    /// ```
+    pub fn of_resource(resource: &str) -> Option<ObjectKind> {
+        let (name, group) = match resource.split_once('.') {
+            Some((name, group)) => (name, Some(group)),
+            None => (resource, None),
+        };
+        let is_called = |kind: &&ObjectKind| {
+            let names = [Some(kind.name()), Some(kind.plural()), kind.short_name()];
+            let mut names = names.into_iter().flatten();
+            names.any(|known| known.eq_ignore_ascii_case(name))
+        };
+        let is_in_group = |kind: &&ObjectKind| {
+            let own = kind.api_version().split_once('/').map(|(group, _)| group);
+            group.is_none() || group == own
+        };
+        let mut kinds = ObjectKind::ALL.iter();
+        kinds
+            .find(|kind| is_called(kind) && is_in_group(kind))
+            .copied()
+    }
+
     /// The kind with this name in this API version, also in versions that are gone from
     /// current Kubernetes but have the same fields.
     pub fn find(api_version: &str, kind: &str) -> Option<ObjectKind> {

@@ -672,7 +672,7 @@ fn report_missing(
 
 /// The name that was likely meant: the same but for case, else the nearest by edit
 /// distance if it is near enough to be a slip.
-pub(crate) fn nearest<'a>(
+pub fn nearest<'a>(
     name: &str,
     candidates: impl Iterator<Item = &'a str> + Clone,
 ) -> Option<&'a str> {

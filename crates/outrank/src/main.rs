@@ -23,7 +23,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    Rehearse(rehearse::Rehearse),
+    Rehearse(Box<rehearse::Rehearse>),
     Config(config::Config),
     Bench(bench::Bench),
     Completion(completion::Completion),

@@ -18,8 +18,9 @@ use outrank_engine::extensions::Extensions;
 use outrank_extender::HttpExtender;
 use outrank_rehearse::input::{self, Input};
 use outrank_rehearse::report::Report;
+use outrank_rehearse::scenario::{NodeTaint, ObjectName, Scale};
 use outrank_rehearse::trace::{Trace, TraceColumns, TraceOptions, read_trace};
-use outrank_rehearse::{RunOptions, Scenario, replay, run};
+use outrank_rehearse::{Changes, RunOptions, Scenario, replay, run};
 
 use crate::config::{self, PolicyCompat};
 use crate::{print_structured, progress, refuse, tell, write_out};
@@ -37,6 +38,9 @@ const FAILED_ON: u8 = 3;
 /// Pods that already run, or name their node, count as placed. Ties between nodes are
 /// broken by name, or by --seed.
 ///
+/// Changes are made before: first --apply, then --delete, --scale, --cordon, --taint and --drain,
+/// each in the order given. Controllers replace the pods that go, as far as they would.
+///
 /// Extenders of the configuration are really called, over HTTP: to filter and to prioritize,
 /// never to bind or to preempt. A pod whose extender cannot be reached ends as an error,
 /// unless the extender is ignorable.
@@ -51,6 +55,11 @@ Examples:
 daemonsets,jobs,cronjobs,priorityclasses,namespaces,services,persistentvolumeclaims,\\
 persistentvolumes,storageclasses,csinodes,csidrivers,csistoragecapacities,\\
 volumeattachments,poddisruptionbudgets -A -o yaml | outrank rehearse -f - --apply new.yaml
+
+  # What becomes of it when nodes go away, or workloads grow
+  outrank rehearse -f cluster.yaml --drain node-1 --delete node/node-2
+  outrank rehearse -f cluster.yaml --scale deployment/web=20 --scale shop/sts/db=5
+  outrank rehearse -f cluster.yaml --cordon node-1 --taint node-2=gpu=a100:NoSchedule
 
   # Every pod and where it goes, as JSON
   outrank rehearse -f cluster/ -o json
@@ -80,9 +89,12 @@ pub(crate) struct Rehearse {
     #[arg(long, value_name = "FILE|DIR|-")]
     apply: Vec<String>,
 
+    #[command(flatten)]
+    changes: ChangeArguments,
+
     /// A trace instead of files: one CSV file of machines and one of tasks.
     #[arg(long, num_args = 2, value_names = ["NODES.csv", "PODS.csv"])]
-    #[arg(conflicts_with_all = ["filename", "apply"])]
+    #[arg(conflicts_with_all = ["filename", "apply", "delete", "scale", "cordon", "taint", "drain"])]
     trace: Vec<PathBuf>,
 
     /// Columns of the trace that are called otherwise, as KEY=COLUMN,...; keys are
@@ -127,6 +139,50 @@ pub(crate) struct Rehearse {
     /// Exit with code 3 if this is the case in any namespace; several are separated by commas.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "CONDITION")]
     fail_on: Vec<FailOn>,
+}
+
+/// Changes other than by files, in the order in which they are made.
+#[derive(Args)]
+struct ChangeArguments {
+    /// Delete an object with all that belongs to it, as kubectl delete does: deployment/web is in
+    /// the namespace default, shop/deployment/web in shop. A node takes its pods along.
+    #[arg(long, value_name = "KIND/NAME")]
+    delete: Vec<ObjectName>,
+
+    /// Give a Deployment, ReplicaSet, StatefulSet or ReplicationController N replicas, as kubectl
+    /// scale does, or a Job N pods at once.
+    #[arg(long, value_name = "KIND/NAME=N")]
+    scale: Vec<Scale>,
+
+    /// Let a node take no new pods, as kubectl cordon does.
+    #[arg(long, value_name = "NODE")]
+    cordon: Vec<String>,
+
+    /// Taint a node as kubectl taint does: NODE=KEY=VALUE:EFFECT, or without a value; NODE=KEY-
+    /// takes a taint away. NoExecute evicts pods that do not tolerate it, or only for some
+    /// tolerationSeconds.
+    #[arg(long, value_name = "NODE=KEY:EFFECT")]
+    taint: Vec<NodeTaint>,
+
+    /// Cordon a node and evict its pods, as kubectl drain --ignore-daemonsets
+    /// --delete-emptydir-data --force does; not waiting for PodDisruptionBudgets, but warning
+    /// of them.
+    #[arg(long, value_name = "NODE")]
+    drain: Vec<String>,
+}
+
+impl ChangeArguments {
+    /// The changes, with objects that are applied before.
+    fn on_top_of(&self, apply: Vec<LoadedObject>) -> Changes {
+        Changes {
+            apply,
+            delete: self.delete.clone(),
+            scale: self.scale.clone(),
+            cordon: self.cordon.clone(),
+            taint: self.taint.clone(),
+            drain: self.drain.clone(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum, PartialEq, Eq)]
@@ -178,10 +234,10 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
         return rehearse_trace(arguments, &options, trace, config_warnings);
     }
     let cluster = read_inputs(&arguments.filename)?;
-    let changes = read_inputs(&arguments.apply)?;
+    let applied = read_inputs(&arguments.apply)?;
     // What a change does not mention is as telling as what it does, so the objects that it
     // is about are kept as they were written.
-    let changed = keys(&load(&changes, LoadOptions::default()).objects);
+    let changed = keys(&load(&applied, LoadOptions::default()).objects);
     let cluster = tell_findings(load(
         &cluster,
         LoadOptions {
@@ -190,17 +246,17 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
         },
     ));
     let known = keys(&cluster.objects);
-    let changes = tell_findings(load(
-        &changes,
+    let applied = tell_findings(load(
+        &applied,
         LoadOptions {
             keep_raw: KeepRaw::All,
             partial: Some(&known),
         },
     ));
-    if changes.is_empty && !arguments.apply.is_empty() {
+    if applied.is_empty && !arguments.apply.is_empty() {
         bail!("{}: no objects to apply", arguments.apply.join(", "));
     }
-    let errors = cluster.errors + changes.errors;
+    let errors = cluster.errors + applied.errors;
     if errors > 0 {
         bail!(
             "{} in the input; nothing was scheduled",
@@ -213,19 +269,19 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
             arguments.filename.join(", ")
         );
     }
-    let changes_objects = !changes.objects.is_empty();
+    let changes = arguments.changes.on_top_of(applied.objects);
     // Compared with this, the report says what the change causes.
-    let without = match changes_objects {
-        true => Some(Scenario::new(cluster.objects.clone(), Vec::new())),
-        false => None,
+    let without = match changes.is_empty() {
+        false => Some(Scenario::new(cluster.objects.clone(), Changes::default())),
+        true => None,
     };
     let without = without.transpose().map_err(anyhow::Error::msg)?;
-    let scenario = Scenario::new(cluster.objects, changes.objects);
+    let scenario = Scenario::new(cluster.objects, changes);
     let scenario = scenario.map_err(anyhow::Error::msg)?;
     for warning in &scenario.warnings {
         tell(&format!("warning: {warning}"));
     }
-    let warnings = cluster.warnings + changes.warnings + scenario.warnings.len() + config_warnings;
+    let warnings = cluster.warnings + applied.warnings + scenario.warnings.len() + config_warnings;
     let report = compare(arguments, &options, &scenario, without.as_ref())?;
     finish(arguments, report, warnings)
 }

@@ -6,7 +6,7 @@
 //! and go under a virtual clock and gives a [`replay::ReplayReport`].
 //!
 //! ```
-//! use outrank_rehearse::{RunOptions, Scenario, run};
+//! use outrank_rehearse::{Changes, RunOptions, Scenario, run};
 //!
 //! let manifest = br#"
 //! apiVersion: v1
@@ -28,7 +28,7 @@
 //! "#;
 //! let loaded = outrank_api::decode::load([("cluster.yaml", manifest.as_slice())]);
 //! assert!(loaded.errors.is_empty());
-//! let scenario = Scenario::new(loaded.objects, Vec::new()).unwrap();
+//! let scenario = Scenario::new(loaded.objects, Changes::default()).unwrap();
 //! let report = run(&scenario, &RunOptions::default(), &mut |_, _| {}).unwrap();
 //! assert_eq!((report.summary.placed, report.summary.unschedulable), (2, 1));
 //! assert_eq!(report.pending[0].filter_message, "0/1 nodes are available: 1 Insufficient cpu.");
@@ -44,4 +44,4 @@ pub mod trace;
 
 pub use replay::replay;
 pub use run::{RunOptions, run};
-pub use scenario::Scenario;
+pub use scenario::{Changes, Scenario};

@@ -26,7 +26,8 @@ pub struct Report {
     pub loops: Vec<PreemptionLoop>,
     /// Pods that admission refused.
     pub refused: Vec<RefusedPod>,
-    /// Pods that their controllers delete, because there are more than asked for.
+    /// Pods that a change deletes or evicts, and those that their controllers delete because
+    /// there are more than asked for.
     pub deleted: Vec<String>,
     /// Pods of other schedulers, which are left alone, by scheduler name.
     pub other_schedulers: BTreeMap<String, Vec<String>>,
@@ -44,7 +45,7 @@ pub struct Report {
 pub struct Summary {
     /// Number of nodes.
     pub nodes: usize,
-    /// Pods that were on a node before.
+    /// Pods that were on a node before, and stay.
     pub running: usize,
     /// Pods that were placed.
     pub placed: usize,

@@ -133,29 +133,32 @@ impl<'s> Run<'s> {
 
     /// Pods that are on their nodes before anything is changed or decided.
     fn load_bound(&mut self, scenario: &'s Scenario) {
-        let bound = scenario.pods.iter().chain(&scenario.deleted);
-        let bound = bound.filter(|pod| !pod.is_finished() && !pod.spec.node_name.is_empty());
+        let staying = scenario.pods.iter().map(|pod| (pod, true));
+        let leaving = scenario.deleted.iter().map(|pod| (pod, false));
+        let bound = staying.chain(leaving);
+        let bound = bound.filter(|(pod, _)| !pod.is_finished() && !pod.spec.node_name.is_empty());
         // Those that run are there first; the others come to their node after them.
-        let (running, arriving): (Vec<&Pod>, Vec<&Pod>) =
-            bound.partition(|pod| pod.status.phase == "Running");
+        let (running, arriving): (Vec<_>, Vec<_>) =
+            bound.partition(|(pod, _)| pod.status.phase == "Running");
         let nodes = scenario
             .nodes
             .iter()
             .map(|node| (node.metadata.name.as_str(), node));
         let nodes: HashMap<&str, &Node> = nodes.collect();
-        for pod in running {
-            if !nodes.contains_key(pod.spec.node_name.as_str()) {
+        for (pod, stays) in running {
+            if stays && !nodes.contains_key(pod.spec.node_name.as_str()) {
                 self.kubelet_refuses(pod, "NodeNotFound", "there is no such node".into());
             }
             if let Some(id) = self.add(Cow::Borrowed(pod)) {
                 self.note_healthy(id);
             }
         }
-        for pod in arriving {
-            self.check_as_kubelet(pod, &nodes);
+        for (pod, stays) in arriving {
+            if stays {
+                self.check_as_kubelet(pod, &nodes);
+            }
             self.add(Cow::Borrowed(pod));
         }
-        self.report.summary.running = self.pods.len();
     }
 
     /// Pods that go, and pods that want a place.
@@ -169,6 +172,7 @@ impl<'s> Run<'s> {
             self.engine
                 .handle(Event::PodGone { namespace, name }, self.now);
         }
+        self.report.summary.running = self.pods.len();
         let pods = scenario.pods.iter().filter(|pod| !pod.is_finished());
         let pending = pods.filter(|pod| pod.spec.node_name.is_empty());
         let mut waiting: Vec<&Pod> = pending.filter(|pod| !is_on_its_way_out(pod)).collect();

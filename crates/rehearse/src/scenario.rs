@@ -1,7 +1,11 @@
-//! From what was read to a cluster that can be rehearsed: changes applied, workloads
-//! expanded into pods, pods defaulted and admitted.
+//! From what was read to a cluster that can be rehearsed: changes made, workloads expanded
+//! into pods, pods defaulted and admitted.
 
+mod apply;
+mod budgets;
 mod changes;
+mod commands;
+mod garbage;
 pub(crate) mod left_out;
 mod replica_sets;
 mod rollouts;
@@ -20,6 +24,8 @@ use outrank_engine::Event;
 
 use crate::run::kills::scales;
 use crate::storage;
+
+pub use changes::{Changes, NodeTaint, ObjectName, Scale};
 
 /// A cluster with everything that wants to run on it.
 #[derive(Clone, Debug, Default)]
@@ -45,8 +51,8 @@ pub struct Scenario {
     pub warnings: Vec<String>,
     /// Pods that admission refused; they are not among `pods`.
     pub refused: Vec<RefusedPod>,
-    /// Pods that go: those that are too many to their controllers, and those that a change
-    /// deletes. They are not among `pods`, but another pod of the same name may be.
+    /// Pods that go: those that a change deletes or evicts, and those that are too many to
+    /// their controllers. They are not among `pods`, but another pod of the same name may be.
     pub deleted: Vec<Pod>,
 }
 
@@ -62,24 +68,24 @@ pub struct RefusedPod {
 }
 
 impl Scenario {
-    /// Builds the cluster: `objects` as they are, `changes` on top, as `kubectl apply` puts
-    /// them there ([`outrank_api::apply`]). Changes must have been read with
-    /// [`keep_raw`](outrank_api::decode::LoadOptions), and so should the objects that they
-    /// change. Of objects that come twice the later one counts.
+    /// Builds the cluster: `objects` as they are, with `changes` made to them. Of objects
+    /// that come twice the later one counts.
     ///
     /// # Errors
     /// If a change does not go together with what is there, a priority class could not be
     /// created, or workloads ask for too many pods.
-    pub fn new(mut objects: Vec<LoadedObject>, changes: Vec<LoadedObject>) -> Result<Self, String> {
+    pub fn new(mut objects: Vec<LoadedObject>, mut changes: Changes) -> Result<Self, String> {
         let mut warnings = Vec::new();
         // Before any change: pods that run are of the templates that were.
         let missing = replica_sets::missing(&objects);
         warnings.extend(missing.iter().map(replica_sets::warning));
         let missing = missing.into_iter().map(Box::new).map(Object::ReplicaSet);
         objects.extend(missing.map(LoadedObject::from));
-        let changed = changes::apply(objects, changes, &mut warnings)?;
-        let mut objects = changed.objects;
-        name_objects(&mut objects);
+        let applied = std::mem::take(&mut changes.apply);
+        let mut applied = apply::apply(objects, applied, &mut warnings)?;
+        name_objects(&mut applied.objects);
+        let carried_out = commands::carry_out(&changes, applied.objects, &mut warnings)?;
+        let objects = carried_out.objects;
         let mut nodes = Vec::new();
         let mut pods = Vec::new();
         let mut classes = Vec::new();
@@ -107,14 +113,15 @@ impl Scenario {
         let (surplus, pods): (Vec<Pod>, Vec<Pod>) = pods
             .into_iter()
             .partition(|pod| surplus.contains(&pod.key()));
-        let deleted: Vec<Pod> = changed.deleted.into_iter().chain(surplus).collect();
+        let replaced: Vec<Pod> = applied.deleted.into_iter().chain(surplus).collect();
         warnings.extend(rollouts::warnings(
             &objects,
-            &changed.new_templates,
+            &applied.new_templates,
             &pods,
-            &deleted,
+            &replaced,
             &reconciled.create,
         ));
+        let deleted = carried_out.deleted.into_iter().chain(replaced).collect();
         warnings.extend(nodes.iter().filter_map(without_resources));
         warnings.extend(left_out::evictions(&nodes, &pods));
         let new_pods = pods
@@ -145,6 +152,7 @@ impl Scenario {
             &objects,
             &scenario.nodes,
             &scenario.pods,
+            &scenario.deleted,
             &mut scenario.warnings,
         );
         scenario.surroundings.extend(storage);
@@ -211,6 +219,16 @@ pub fn owner_of(pod: &Pod) -> Option<String> {
     pod.metadata
         .controller()
         .map(|owner| format!("{}/{}", owner.kind, owner.name))
+}
+
+/// Pods for people: the first few, and how many more there are.
+fn named(pods: &[&Pod]) -> String {
+    const NAMED: usize = 3;
+    let mut names: Vec<String> = pods.iter().take(NAMED).map(|pod| pod.key()).collect();
+    if pods.len() > NAMED {
+        names.push(format!("{} more", pods.len() - NAMED));
+    }
+    names.join(", ")
 }
 
 /// Whether the API server has this pod already.
@@ -294,7 +312,7 @@ fn without_resources(node: &Node) -> Option<String> {
 pub(crate) fn scenario_of(manifest: &str) -> Scenario {
     let loaded = outrank_api::decode::load([("test.yaml", manifest.as_bytes())]);
     assert_eq!(loaded.errors, []);
-    Scenario::new(loaded.objects, Vec::new()).expect("a scenario")
+    Scenario::new(loaded.objects, Changes::default()).expect("a scenario")
 }
 
 #[cfg(test)]
@@ -349,7 +367,7 @@ mod tests {
         };
         let objects = read(cluster, None);
         let known = objects.iter().map(|it| it.object.key()).collect();
-        Scenario::new(objects, read(change, Some(&known))).expect("a scenario")
+        Scenario::new(objects, read(change, Some(&known)).into()).expect("a scenario")
     }
 
     fn is_replaced(scenario: &Scenario) -> bool {

@@ -25,12 +25,14 @@ pub(crate) fn prepare(
     objects: &[Object],
     nodes: &[Node],
     pods: &[Pod],
+    deleted: &[Pod],
     warnings: &mut Vec<String>,
 ) -> (Vec<Event>, PersistentVolumeBinder) {
     let stored = stored(objects, pods);
     let mut binder = PersistentVolumeBinder::new(nodes, &stored);
     let outcome = binder.bind_claims();
-    bind_claims_in_use(pods, &outcome.unbound, &mut binder, warnings);
+    let pods_before = pods.iter().chain(deleted);
+    bind_claims_in_use(pods_before, &outcome.unbound, &mut binder, warnings);
     warnings.extend(Doubts::of(pods, &outcome.unbound, &binder).warnings());
     warnings.extend(made_anywhere(
         &outcome.made_anywhere,
@@ -101,16 +103,16 @@ pub(crate) fn claim_of(pod: &Pod, volume: &Volume) -> Option<ClaimName> {
 }
 
 /// A pod runs only with its volumes: claims that wait for their first pod and whose pod
-/// runs are bound, whatever the input says.
-fn bind_claims_in_use(
-    pods: &[Pod],
+/// runs, or ran until it was deleted, are bound, whatever the input says.
+fn bind_claims_in_use<'p>(
+    pods: impl Iterator<Item = &'p Pod>,
     unbound: &BTreeMap<ClaimName, Unbound>,
     binder: &mut PersistentVolumeBinder,
     warnings: &mut Vec<String>,
 ) {
     let mut bound = Claims::default();
     let is_running = |pod: &&Pod| pod.status.phase == "Running" && !pod.spec.node_name.is_empty();
-    for pod in pods.iter().filter(is_running) {
+    for pod in pods.filter(is_running) {
         for volume in &pod.spec.volumes {
             let Some(claim) = claim_of(pod, volume) else {
                 continue;

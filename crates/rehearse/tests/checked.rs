@@ -13,7 +13,7 @@ use outrank_api::types::{Node, Pod};
 use outrank_checker::{Options, check, wrongly_pending};
 use outrank_rehearse::report::{PendingState, Report};
 use outrank_rehearse::trace::{TraceOptions, read_trace};
-use outrank_rehearse::{RunOptions, Scenario, input, run};
+use outrank_rehearse::{Changes, RunOptions, Scenario, input, run};
 use serde_json::json;
 
 use random::Random;
@@ -108,12 +108,49 @@ fn after_kills(scenario: &Scenario, report: &Report) -> (Vec<Pod>, usize) {
 
 #[test]
 fn the_gpu_cluster() {
-    let scenario = Scenario::new(objects("examples/gpu-cluster"), Vec::new()).expect("a scenario");
+    let scenario =
+        Scenario::new(objects("examples/gpu-cluster"), Changes::default()).expect("a scenario");
     let report = rehearse(&scenario);
     assert!(report.summary.placed > 40, "{:?}", report.summary);
     assert!(report.summary.unschedulable > 0, "{:?}", report.summary);
     assert_eq!(report.summary.gated, 1);
     assert!(report.refused.is_empty() && report.kubelet_refusals.is_empty());
+}
+
+#[test]
+fn changed_clusters() {
+    let cluster = || objects("crates/outrank/tests/cli/changes.yaml");
+    let drain = |nodes: &[&str]| Changes {
+        drain: nodes.iter().map(|node| (*node).to_owned()).collect(),
+        ..Changes::default()
+    };
+    let delete = |name: &str| Changes {
+        delete: vec![name.parse().expect("a name")],
+        ..Changes::default()
+    };
+    let taint = |taint: &str| Changes {
+        taint: vec![taint.parse().expect("a taint")],
+        ..Changes::default()
+    };
+    for (changes, deleted, placed) in [
+        (Changes::default(), 0, 0),
+        (drain(&["node-1"]), 3, 2),
+        (drain(&["node-1", "node-2"]), 5, 3),
+        (delete("node/node-2"), 3, 2),
+        (delete("rs/web-6b7f"), 3, 3),
+        (delete("deployment/web"), 3, 0),
+        (taint("node-2=a:NoExecute"), 3, 2),
+    ] {
+        let told = format!("{changes:?}");
+        let scenario = Scenario::new(cluster(), changes).expect("a scenario");
+        let report = rehearse(&scenario);
+        assert_eq!(report.deleted.len(), deleted, "{told}");
+        assert_eq!(report.summary.placed, placed, "{told}");
+        assert!(report.kubelet_refusals.is_empty(), "{told}");
+        // Pods that are replaced where they were driven away are no rollout.
+        let is_rollout = |warning: &String| warning.contains("rollout");
+        assert!(!scenario.warnings.iter().any(is_rollout), "{told}");
+    }
 }
 
 #[test]
@@ -156,7 +193,7 @@ fn seeds(names: &[&str]) -> Report {
     let all = names
         .iter()
         .flat_map(|name| objects(&format!("tests/seeds/{name}")));
-    rehearse(&Scenario::new(three_nodes(), all.collect()).expect("a scenario"))
+    rehearse(&Scenario::new(three_nodes(), all.collect::<Vec<_>>().into()).expect("a scenario"))
 }
 
 fn warnings(name: &str) -> Vec<String> {
@@ -242,7 +279,7 @@ fn required_and_preferred_node_affinity() {
         }
     }
     let changes = objects("tests/seeds/pod-node-affinity-both.yaml");
-    let report = rehearse(&Scenario::new(cluster, changes).expect("a scenario"));
+    let report = rehearse(&Scenario::new(cluster, changes.into()).expect("a scenario"));
     assert_eq!(nodes_of(&report), ["k8s-node02"]);
 }
 
@@ -263,13 +300,13 @@ fn tolerations_let_a_pod_onto_tainted_nodes_and_others_not() {
         }
     }
     let changes = objects("tests/seeds/pod-tolerations.yaml");
-    let scenario = Scenario::new(cluster.clone(), changes).expect("a scenario");
+    let scenario = Scenario::new(cluster.clone(), changes.into()).expect("a scenario");
     let report = rehearse(&scenario);
     assert_eq!(nodes_of(&report), ["k8s-node01"]);
     assert_eq!(report.placed[0].feasible_nodes, 2, "not k8s-node03");
 
     let changes = objects("tests/seeds/pod-schedulername.yaml");
-    let report = rehearse(&Scenario::new(cluster, changes).expect("a scenario"));
+    let report = rehearse(&Scenario::new(cluster, changes.into()).expect("a scenario"));
     assert_eq!(
         report.pending[0].filter_message,
         "0/3 nodes are available: 3 node(s) had untolerated taint(s)."
@@ -300,7 +337,7 @@ fn priority_classes_give_pods_their_priority() {
     let mut all = three_nodes();
     all.extend(objects("tests/seeds/priority-classes.yaml"));
     let changes = objects("tests/seeds/deployment-high-priority.yaml");
-    let scenario = Scenario::new(all, changes).expect("a scenario");
+    let scenario = Scenario::new(all, changes.into()).expect("a scenario");
     let spec = &scenario.pods[0].spec;
     assert_eq!(spec.priority, Some(10000));
     assert_eq!(spec.preemption_policy.as_deref(), Some("Never"));

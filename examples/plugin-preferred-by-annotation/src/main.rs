@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use outrank_api::{decode, document};
 use outrank_engine::extensions::Extensions;
-use outrank_rehearse::{RunOptions, Scenario, input, run};
+use outrank_rehearse::{Changes, RunOptions, Scenario, input, run};
 use plugin_preferred_by_annotation::PreferredByAnnotation;
 
 fn main() -> Result<()> {
@@ -61,5 +61,5 @@ fn read_scenario(paths: &[String]) -> Result<Scenario> {
     if let Some(error) = loaded.errors.first() {
         bail!("{error}");
     }
-    Scenario::new(loaded.objects, Vec::new()).map_err(anyhow::Error::msg)
+    Scenario::new(loaded.objects, Changes::default()).map_err(anyhow::Error::msg)
 }

@@ -219,7 +219,7 @@ fn totals(report: &Report, out: &mut String) {
         (summary.other_schedulers, "left to other schedulers"),
         (summary.finished, "finished"),
         (summary.terminating, "being deleted before they got a node"),
-        (report.deleted.len(), "deleted by their controllers"),
+        (report.deleted.len(), "deleted"),
     ];
     for (pods, what) in others {
         if pods > 0 {
@@ -440,7 +440,7 @@ fn then(replacement: &Replacement) -> String {
 
 fn rest(report: &Report, out: &mut String) {
     if !report.deleted.is_empty() {
-        let _ = writeln!(out, "\nDELETED BY THEIR CONTROLLERS");
+        let _ = writeln!(out, "\nDELETED");
         for pod in &report.deleted {
             let _ = writeln!(out, "  {pod}");
         }

@@ -1,352 +1,385 @@
-//! Changes on top of a cluster, as `kubectl apply` makes them.
+//! Changes to a cluster before it is rehearsed, and how a command line writes them.
 
-use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::str::FromStr;
 
-use outrank_api::apply;
-use outrank_api::decode::{LoadedObject, Object, ObjectKey, ObjectKind};
-use outrank_api::defaults::add_default_tolerations;
-use outrank_api::diagnostic::Finding;
-use outrank_api::types::{Pod, PodTemplateSpec};
-use outrank_api::update::refused_change;
+use outrank_api::decode::{LoadedObject, ObjectKind};
+use outrank_api::defaults;
+use outrank_api::schema::nearest;
+use outrank_api::taints::TaintSpecs;
 
-/// Objects after changes.
-#[derive(Debug, Default)]
-pub(super) struct Changed {
-    /// All objects.
-    pub objects: Vec<Object>,
-    /// Pods that were deleted, with what they belonged to or to be created anew.
-    pub deleted: Vec<Pod>,
-    /// Workloads whose template says something else now.
-    pub new_templates: HashSet<ObjectKey>,
-}
-
-/// Puts changes on top of objects. Of objects that come twice on one side, the later one
-/// counts, with a warning. What a cluster would refuse to change is taken as deleted and
-/// created anew, with a warning, and what belonged to it is gone.
+/// What is changed in a cluster, as kubectl would change it. Changes are made in the order
+/// of the fields, those of one field in their own order.
 ///
-/// # Errors
-/// Changes whose outcome is not valid: all of them, one a line.
-pub(super) fn apply(
-    objects: Vec<LoadedObject>,
-    changes: Vec<LoadedObject>,
-    warnings: &mut Vec<String>,
-) -> Result<Changed, String> {
-    let mut merged = the_later_ones(objects, warnings);
-    let changes = the_later_ones(changes, warnings);
-    let places = merged.iter().enumerate();
-    let places: HashMap<ObjectKey, usize> =
-        places.map(|(place, it)| (it.object.key(), place)).collect();
-    let mut changed = Changed::default();
-    let mut replaced = Vec::new();
-    let mut wrong = Vec::new();
-    for change in changes {
-        let place = places.get(&change.object.key());
-        // Objects that get their name from the server are always new.
-        let Some(place) = place.filter(|_| is_named(&change.object)) else {
-            merged.push(change);
-            continue;
-        };
-        let before = &mut merged[*place];
-        let mut after = match apply::apply(before, &change.raw) {
-            Ok(after) => after,
-            Err(findings) => {
-                wrong.extend(told(&change, findings));
-                continue;
-            }
-        };
-        if let Some(path) = refused(before, &mut after) {
-            warnings.push(created_anew(&before.object, path));
-            wrong.extend(told(&change, change.findings()));
-            replaced.push(change.object.key());
-            changed.deleted.extend(placed(&before.object));
-            after = change;
-        } else if template(&before.object) != template(&after.object) {
-            changed.new_templates.insert(after.object.key());
+/// ```
+/// use outrank_rehearse::scenario::Changes;
+///
+/// let changes = Changes {
+///     delete: vec!["shop/deployment/web".parse()?],
+///     scale: vec!["sts/db=5".parse()?],
+///     taint: vec!["node-1=gpu=a100:NoSchedule".parse()?],
+///     drain: vec!["node-2".to_owned()],
+///     ..Changes::default()
+/// };
+/// assert!(!changes.is_empty() && Changes::default().is_empty());
+/// assert_eq!(changes.delete[0].to_string(), "Deployment shop/web");
+/// assert_eq!(changes.scale[0].object.to_string(), "StatefulSet default/db");
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// Objects that are put on top, as `kubectl apply` does ([`outrank_api::apply`]). They
+    /// must have been read with [`keep_raw`](outrank_api::decode::LoadOptions), and so
+    /// should the objects that they change.
+    pub apply: Vec<LoadedObject>,
+    /// Objects that are deleted with all that belongs to them, as `kubectl delete` does. A
+    /// namespace takes all along that is in it, a node its pods.
+    pub delete: Vec<ObjectName>,
+    /// Workloads that get another number of replicas, as `kubectl scale` does.
+    pub scale: Vec<Scale>,
+    /// Nodes that take no new pods, as after `kubectl cordon`.
+    pub cordon: Vec<String>,
+    /// Nodes that get or lose a taint, as `kubectl taint` does. A new `NoExecute` taint
+    /// evicts the pods that do not tolerate it for ever: this is the end of time, when
+    /// `tolerationSeconds` are over.
+    pub taint: Vec<NodeTaint>,
+    /// Nodes that are cordoned and lose their pods, as after `kubectl drain
+    /// --ignore-daemonsets --delete-emptydir-data --force`. Nobody waits for
+    /// PodDisruptionBudgets; a warning names those that allow less.
+    pub drain: Vec<String>,
+}
+
+impl Changes {
+    /// Whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        self.apply.is_empty() && !self.has_commands()
+    }
+
+    /// Whether anything is changed otherwise than by applied objects.
+    pub(super) fn has_commands(&self) -> bool {
+        let Self {
+            apply: _,
+            delete,
+            scale,
+            cordon,
+            taint,
+            drain,
+        } = self;
+        !delete.is_empty()
+            || !scale.is_empty()
+            || !cordon.is_empty()
+            || !taint.is_empty()
+            || !drain.is_empty()
+    }
+}
+
+/// Applied objects alone.
+impl From<Vec<LoadedObject>> for Changes {
+    fn from(apply: Vec<LoadedObject>) -> Self {
+        Self {
+            apply,
+            ..Self::default()
         }
-        *before = after;
     }
-    if !wrong.is_empty() {
-        return Err(wrong.join("\n"));
-    }
-    changed.objects = merged.into_iter().map(|it| it.object).collect();
-    remove_dependents(&mut changed, replaced);
-    Ok(changed)
 }
 
-/// What is wrong with a change, with its place.
-fn told(change: &LoadedObject, findings: Vec<Finding>) -> impl Iterator<Item = String> {
-    let findings = findings.into_iter();
-    findings.map(|finding| format!("{}: error: {finding}", change.origin))
+/// How [`ObjectName`] is written.
+const OBJECT_FORM: &str = "KIND/NAME, such as deployment/web, or NAMESPACE/KIND/NAME";
+
+/// An object by kind and name.
+///
+/// Written as kubectl writes it, `KIND/NAME`. The namespace is `default`; another one comes
+/// first: `NAMESPACE/KIND/NAME`. Kinds are called as on kubectl's command line
+/// ([`ObjectKind::of_resource`]).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ObjectName {
+    /// Kind.
+    pub kind: ObjectKind,
+    /// Namespace; empty if objects of the kind live in none.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
 }
 
-/// The pod, if an object is one that has a node.
-fn placed(object: &Object) -> Option<Pod> {
-    match object {
-        Object::Pod(pod) if !pod.spec.node_name.is_empty() && !pod.is_finished() => {
-            Some((**pod).clone())
+impl ObjectName {
+    /// A node.
+    pub(super) fn node(name: &str) -> Self {
+        Self {
+            kind: ObjectKind::Node,
+            namespace: String::new(),
+            name: name.to_owned(),
         }
-        _ => None,
     }
-}
 
-/// From what a workload makes pods, if it replaces those that are there by nothing else.
-fn template(object: &Object) -> Option<&PodTemplateSpec> {
-    match object {
-        Object::StatefulSet(set) => Some(&set.spec.template),
-        Object::DaemonSet(set) => Some(&set.spec.template),
-        _ => None,
-    }
-}
-
-/// What the API server would refuse of a change, after its admission has had its say.
-fn refused(before: &LoadedObject, after: &mut LoadedObject) -> Option<&'static str> {
-    if let Object::Pod(pod) = &mut after.object {
-        add_default_tolerations(pod);
-    }
-    refused_change(before, after)
-}
-
-/// `objects` without those of which a later one has the same kind and name, in their order.
-fn the_later_ones(objects: Vec<LoadedObject>, warnings: &mut Vec<String>) -> Vec<LoadedObject> {
-    let mut places: HashMap<ObjectKey, usize> = HashMap::new();
-    let mut kept: Vec<LoadedObject> = Vec::new();
-    for loaded in objects {
-        if is_named(&loaded.object) {
-            if let Some(place) = places.get(&loaded.object.key()) {
-                let name = described(&loaded.object);
-                warnings.push(format!("{name} comes twice; the later one counts"));
-                kept[*place] = loaded;
-                continue;
-            }
-            places.insert(loaded.object.key(), kept.len());
+    /// As it is written on the command line.
+    pub(super) fn written(&self) -> String {
+        let Self {
+            kind,
+            namespace,
+            name,
+        } = self;
+        let kind = kind.name().to_ascii_lowercase();
+        match namespace.as_str() {
+            "" | defaults::NAMESPACE => format!("{kind}/{name}"),
+            namespace => format!("{namespace}/{kind}/{name}"),
         }
-        kept.push(loaded);
     }
-    kept
-}
-
-fn is_named(object: &Object) -> bool {
-    !object.metadata().name.is_empty()
 }
 
 /// Kind, namespace and name for people.
-fn described(object: &Object) -> String {
-    let (kind, metadata) = (object.kind().name(), object.metadata());
-    let (namespace, name) = (&metadata.namespace, &metadata.name);
-    let slash = if namespace.is_empty() { "" } else { "/" };
-    format!("{kind} {namespace}{slash}{name}")
-}
-
-/// What to say of a change that the API server would refuse although its outcome can be
-/// had.
-fn created_anew(before: &Object, path: &str) -> String {
-    let consequence = match before {
-        Object::PriorityClass(_) => ", by which pods that have a priority keep it",
-        Object::Pod(pod) if !pod.spec.node_name.is_empty() => ", by which it loses its node",
-        Object::PersistentVolumeClaim(claim) if !claim.spec.volume_name.is_empty() => {
-            ", by which it loses its volume"
-        }
-        Object::Deployment(_)
-        | Object::ReplicaSet(_)
-        | Object::ReplicationController(_)
-        | Object::StatefulSet(_)
-        | Object::DaemonSet(_)
-        | Object::Job(_) => ", with all its pods",
-        _ => "",
-    };
-    format!(
-        "{}: a cluster refuses to change this ({path}); taken as deleted and created \
-         anew{consequence}",
-        described(before)
-    )
-}
-
-/// Takes out what belongs to objects that were deleted, as garbage collection does. O(n).
-fn remove_dependents(changed: &mut Changed, replaced: Vec<ObjectKey>) {
-    if replaced.is_empty() {
-        return;
-    }
-    let mut dependents: HashMap<ObjectKey, Vec<usize>> = HashMap::new();
-    for (index, object) in changed.objects.iter().enumerate() {
-        for owner in owners(object) {
-            dependents.entry(owner).or_default().push(index);
-        }
-    }
-    let mut gone: HashSet<usize> = HashSet::new();
-    let mut owners = replaced;
-    while let Some(owner) = owners.pop() {
-        // Each owner is looked up once: owners that own each other come to an end.
-        for index in dependents.remove(&owner).unwrap_or_default() {
-            if gone.insert(index) {
-                owners.push(changed.objects[index].key());
-            }
-        }
-    }
-    let objects = std::mem::take(&mut changed.objects);
-    for (index, object) in objects.into_iter().enumerate() {
-        if gone.contains(&index) {
-            changed.deleted.extend(placed(&object));
-        } else {
-            changed.objects.push(object);
-        }
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            kind,
+            namespace,
+            name,
+        } = self;
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        write!(f, "{} {namespace}{slash}{name}", kind.name())
     }
 }
 
-/// What an object belongs to, of the kinds that are read.
-fn owners(object: &Object) -> impl Iterator<Item = ObjectKey> {
-    let metadata = object.metadata();
-    metadata.owner_references.iter().filter_map(|owner| {
-        let kind = ObjectKind::find(&owner.api_version, &owner.kind)?;
-        let namespace = match kind.is_namespaced() {
-            true => metadata.namespace.clone(),
-            false => String::new(),
+impl FromStr for ObjectName {
+    type Err = String;
+
+    /// # Errors
+    ///
+    /// What is wrong, and what would be right.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let (namespace, kind, name) = match parts.as_slice() {
+            [kind, name] => (None, *kind, *name),
+            [namespace, kind, name] => (Some(*namespace), *kind, *name),
+            _ => return Err(format!("write {OBJECT_FORM}")),
         };
-        Some((kind, namespace, owner.name.clone()))
-    })
+        if parts.iter().any(|part| part.is_empty()) {
+            return Err(format!("a part is empty; write {OBJECT_FORM}"));
+        }
+        let Some(found) = ObjectKind::of_resource(kind) else {
+            if namespace.is_some_and(|it| ObjectKind::of_resource(it).is_some()) {
+                let (kind, namespace) = (namespace.unwrap_or_default(), kind);
+                return Err(format!(
+                    "the namespace comes first: write {namespace}/{kind}/{name}"
+                ));
+            }
+            return Err(unknown_kind(kind));
+        };
+        let namespace = match (found.is_namespaced(), namespace) {
+            (true, namespace) => namespace.unwrap_or(defaults::NAMESPACE),
+            (false, None) => "",
+            (false, Some(_)) => {
+                return Err(format!(
+                    "objects of kind {} are in no namespace; write {kind}/{name}",
+                    found.name()
+                ));
+            }
+        };
+        Ok(Self {
+            kind: found,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        })
+    }
+}
+
+/// What to say of a kind that there is not, or that no decision reads.
+fn unknown_kind(kind: &str) -> String {
+    let names = || {
+        let names = ObjectKind::ALL.iter().map(|kind| kind.name());
+        names.map(|name| name.to_ascii_lowercase())
+    };
+    let singular: Vec<String> = names().collect();
+    // A known kind may be given with the wrong group.
+    let alone = kind.split_once('.').map_or(kind, |(alone, _)| alone);
+    let near = nearest(alone, singular.iter().map(String::as_str));
+    match near {
+        Some(near) => format!("there is no kind {kind:?} here; did you mean {near}?"),
+        None => format!(
+            "there is no kind {kind:?} among those that decisions read: {}",
+            singular.join(", ")
+        ),
+    }
+}
+
+/// Another number of replicas for a workload, written `OBJECT=N`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// A workload of a kind that can be scaled.
+    pub object: ObjectName,
+    /// How many pods it is to have; of a Job, how many at once.
+    pub replicas: i32,
+}
+
+/// Kinds that can be scaled.
+const SCALABLE: [ObjectKind; 5] = [
+    ObjectKind::Deployment,
+    ObjectKind::ReplicaSet,
+    ObjectKind::StatefulSet,
+    ObjectKind::ReplicationController,
+    ObjectKind::Job,
+];
+
+impl FromStr for Scale {
+    type Err = String;
+
+    /// # Errors
+    ///
+    /// What is wrong, and what would be right.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((object, number)) = text.rsplit_once('=') else {
+            return Err("there is no number; write KIND/NAME=N, such as deployment/web=3".into());
+        };
+        let object: ObjectName = object.parse()?;
+        if !SCALABLE.contains(&object.kind) {
+            let scalable = SCALABLE.map(ObjectKind::name).join(", ");
+            return Err(format!(
+                "objects of kind {} cannot be scaled, only those of {scalable}",
+                object.kind.name()
+            ));
+        }
+        let replicas = number.parse().ok().filter(|number| *number >= 0);
+        let replicas = replicas.ok_or_else(|| {
+            format!(
+                "{number:?} is not a number of replicas: write a whole number from 0 to {}",
+                i32::MAX
+            )
+        })?;
+        Ok(Self { object, replicas })
+    }
+}
+
+/// A taint that a node gets or loses, written as for `kubectl taint nodes`, with `=` after
+/// the node: `NODE=KEY[=VALUE]:EFFECT` adds a taint, `NODE=KEY[:EFFECT]-` removes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeTaint {
+    /// The node.
+    pub node: String,
+    /// What is added or removed.
+    pub taints: TaintSpecs,
+}
+
+impl FromStr for NodeTaint {
+    type Err = String;
+
+    /// # Errors
+    ///
+    /// What is wrong, in upstream's words, and what would be right.
+    fn from_str(text: &str) -> Result<Self, String> {
+        const FORM: &str = "write NODE=KEY[=VALUE]:EFFECT with the effect NoSchedule, \
+                            PreferNoSchedule or NoExecute, or NODE=KEY[:EFFECT]- to remove it";
+        let (node, taint) = text
+            .split_once('=')
+            .filter(|(node, taint)| !node.is_empty() && !taint.is_empty())
+            .ok_or(FORM)?;
+        let taints = TaintSpecs::parse(&[taint]).map_err(|error| format!("{error}; {FORM}"))?;
+        Ok(Self {
+            node: node.to_owned(),
+            taints,
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use outrank_api::decode::{KeepRaw, LoadOptions, load_with};
-
     use super::*;
 
-    fn read(text: &str, partial: Option<&HashSet<ObjectKey>>) -> Vec<LoadedObject> {
-        let keep_raw = KeepRaw::All;
-        let options = LoadOptions { keep_raw, partial };
-        let loaded = load_with(options, [("test.yaml", text.as_bytes())]);
-        assert_eq!(loaded.errors, []);
-        loaded.objects
+    fn name(text: &str) -> Result<String, String> {
+        text.parse::<ObjectName>().map(|it| it.to_string())
     }
 
-    /// The objects after the change, and the warnings.
-    fn changed(objects: &str, changes: &str) -> Result<(Vec<Object>, Vec<String>), String> {
-        let mut warnings = Vec::new();
-        let objects = read(objects, None);
-        let known = objects.iter().map(|it| it.object.key()).collect();
-        let changed = apply(objects, read(changes, Some(&known)), &mut warnings)?;
-        Ok((changed.objects, warnings))
-    }
-
-    const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, uid: u1}\nspec:\n  \
-                       nodeName: a\n  containers: [{name: c, image: i, resources: {requests: \
-                       {cpu: 1}}}]\nstatus: {phase: Running}\n";
-
-    fn manifest(cpu: u32) -> String {
-        format!(
-            "apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec:\n  containers: [{{name: c, \
-             image: i, resources: {{requests: {{cpu: {cpu}}}}}}}]\n"
-        )
-    }
-
-    fn node_of(objects: &[Object]) -> &str {
-        match objects {
-            [Object::Pod(pod)] => &pod.spec.node_name,
-            other => panic!("{other:?}"),
+    #[test]
+    fn objects_are_called_as_kubectl_calls_them() {
+        for (text, expected) in [
+            ("deployment/web", "Deployment default/web"),
+            ("deployments.apps/web", "Deployment default/web"),
+            ("Deploy/web", "Deployment default/web"),
+            ("shop/deployment/web", "Deployment shop/web"),
+            ("no/a", "Node a"),
+            ("ns/shop", "Namespace shop"),
+            ("job/j", "Job default/j"),
+            ("PVC/c", "PersistentVolumeClaim default/c"),
+            ("csinodes/a", "CSINode a"),
+        ] {
+            assert_eq!(name(text).as_deref(), Ok(expected), "{text}");
         }
     }
 
     #[test]
-    fn a_pod_that_runs_stays_where_it_is() {
-        let (objects, warnings) = changed(POD, &manifest(1)).expect("applied");
-        assert_eq!((node_of(&objects), warnings.len()), ("a", 0));
-        let (objects, warnings) = changed(POD, &manifest(2)).expect("applied");
-        assert_eq!(node_of(&objects), "");
+    fn wrong_names_are_told_with_what_is_right() {
+        for (text, expected) in [
+            ("web", "write KIND/NAME"),
+            ("a/b/c/d", "write KIND/NAME"),
+            ("deployment/", "a part is empty"),
+            ("deploymnt/web", "did you mean deployment?"),
+            ("deployment.batch/web", "did you mean deployment?"),
+            ("configmap/c", "among those that decisions read: pod, node"),
+            ("deployment/shop/web", "write shop/deployment/web"),
+            ("shop/node/a", "are in no namespace; write node/a"),
+        ] {
+            let error = name(text).expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn written_names_are_read_back() {
+        for text in ["deployment/web", "shop/job/j", "node/a"] {
+            assert_eq!(
+                text.parse::<ObjectName>().map(|it| it.written()),
+                Ok(text.to_owned())
+            );
+        }
+    }
+
+    #[test]
+    fn only_workloads_with_replicas_are_scaled() {
+        let scale = "shop/rs/web=0".parse::<Scale>().expect("a scale");
         assert_eq!(
-            warnings,
-            [
-                "Pod default/p: a cluster refuses to change this (spec of a pod, but for images and \
-              a few fields more); taken as deleted and created anew, by which it loses its node"
-            ]
+            (scale.object.to_string().as_str(), scale.replicas),
+            ("ReplicaSet shop/web", 0)
         );
+        for (text, expected) in [
+            ("deploy/web", "there is no number"),
+            ("deploy/web=", "not a number of replicas"),
+            ("deploy/web=-1", "not a number of replicas"),
+            ("deploy/web=2147483648", "from 0 to 2147483647"),
+            (
+                "ds/agent=2",
+                "kind DaemonSet cannot be scaled, only those of Deployment,",
+            ),
+        ] {
+            let error = text.parse::<Scale>().expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
     }
 
     #[test]
-    fn tolerations_that_admission_added_are_not_a_change() {
-        let tolerations = "  tolerations: [{key: gpu, operator: Exists}]\n";
-        let change = format!("{}{tolerations}", manifest(1));
-        let mut live = read(&change, None).remove(0).object;
-        let Object::Pod(pod) = &mut live else {
-            panic!("{live:?}")
-        };
-        add_default_tolerations(pod);
-        let mut warnings = Vec::new();
-        let changes = read(&change, None);
-        let changed = apply(vec![live.clone().into()], changes, &mut warnings);
-        assert_eq!(changed.expect("applied").objects, [live]);
-        assert_eq!(warnings, Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_bound_claim_keeps_its_volume() {
-        let claim = |more: &str| {
-            format!(
-                "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: c}}\nspec:\n  \
-                 accessModes: [ReadWriteOnce]\n  resources: {{requests: {{storage: 2Gi}}}}\n{more}"
-            )
-        };
-        let bound = claim("  volumeName: v\nstatus: {phase: Bound}\n");
-        let (objects, warnings) = changed(&bound, &claim("")).expect("applied");
-        let [Object::PersistentVolumeClaim(claim)] = objects.as_slice() else {
-            panic!("{objects:?}")
-        };
-        assert_eq!(claim.spec.volume_name, "v");
-        assert_eq!(claim.status.phase, "Bound");
-        assert_eq!(warnings, Vec::<String>::new());
-    }
-
-    #[test]
-    fn what_belonged_to_a_workload_goes_with_it() {
-        let job = |cpu: u32| {
-            format!(
-                "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: j}}\nspec:\n  template:\n    \
-                 spec:\n      restartPolicy: Never\n      containers: [{{name: c, image: i, \
-                 resources: {{requests: {{cpu: {cpu}}}}}}}]\n"
-            )
-        };
-        let owner = "  ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: u, \
-                     controller: true}]\n";
-        let pod = POD.replace(
-            "{name: p, uid: u1}\n",
-            &format!("\n  name: p\n  uid: u1\n{owner}"),
-        );
-        let cluster = format!("{}---\n{pod}", job(1));
-        assert_eq!(changed(&cluster, &job(1)).expect("applied").0.len(), 2);
-        let (objects, warnings) = changed(&cluster, &job(2)).expect("applied");
-        assert!(matches!(objects.as_slice(), [Object::Job(_)]));
-        assert!(
-            warnings[0]
-                .ends_with("(spec.template); taken as deleted and created anew, with all its pods"),
-            "{warnings:?}"
-        );
-    }
-
-    #[test]
-    fn of_two_changes_the_later_one_counts() {
-        let changes = format!("{}---\n{}", manifest(2), manifest(1));
-        let (objects, warnings) = changed(POD, &changes).expect("applied");
-        assert_eq!(node_of(&objects), "a");
+    fn taints_are_written_as_for_kubectl() {
+        let taint = |text: &str| text.parse::<NodeTaint>();
+        let added = taint("a=gpu=a100:NoExecute").expect("a taint");
+        let only = &added.taints.add[0];
+        assert_eq!((added.node.as_str(), only.value.as_str()), ("a", "a100"));
         assert_eq!(
-            warnings,
-            ["Pod default/p comes twice; the later one counts"]
+            taint("a=gpu:NoSchedule").expect("a taint").taints.add[0].key,
+            "gpu"
         );
-    }
-
-    #[test]
-    fn a_change_that_does_not_fit_is_refused_with_its_place() {
-        let change = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers: [{name: \
-                      c, image: i, resources: {limits: {cpu: 500m}}}]\n";
-        let wrong = changed(POD, change).expect_err("a request above the limit");
-        assert!(
-            wrong.starts_with("test.yaml:1: error: spec.containers[0].resources"),
-            "{wrong}"
+        assert_eq!(
+            taint("a=gpu-").expect("a taint").taints.remove[0].key,
+            "gpu"
         );
-    }
-
-    #[test]
-    fn a_part_of_a_manifest_is_enough_for_what_is_there() {
-        let change = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {a: b}}\n";
-        let (objects, _) = changed(POD, change).expect("applied");
-        assert_eq!(objects[0].metadata().labels["a"], "b");
+        for text in [
+            "a",
+            "a=",
+            "=k:NoSchedule",
+            "a=k",
+            "a=k:Never",
+            "a=k=v=w:NoSchedule",
+        ] {
+            let error = taint(text).expect_err(text);
+            assert!(
+                error.contains("write NODE=KEY[=VALUE]:EFFECT"),
+                "{text}: {error}"
+            );
+        }
     }
 }

@@ -34,7 +34,6 @@ use crate::framework::{Code, IncomingPod, Reason, Refusal};
 use crate::ids::{NodeId, PodId, Symbol};
 use crate::pod_row::{PodRow, PodTable, Standing};
 use crate::profile::{PostFilterPlugin, Profile};
-use crate::release::Release;
 use crate::tie_order::TieOrder;
 
 pub(crate) use budgets::Budgets;
@@ -47,8 +46,7 @@ pub struct Preemption {
     /// Who is to be deleted, the most important first, and what that does to budgets. Some may
     /// be on their way already.
     pub victims: Victims,
-    /// Pods of lower priority that are no longer nominated to the node; none if all victims are
-    /// on their way already.
+    /// Pods of lower priority that are no longer nominated to the node.
     pub cleared_nominations: Vec<PodId>,
 }
 
@@ -331,13 +329,7 @@ impl Preemptor<'_> {
 
     /// What is done if a candidate is chosen.
     pub(crate) fn preemption(&self, candidate: &Candidate, cluster: &Cluster) -> Preemption {
-        let mut victims = candidate.victims.pods.iter();
-        // If nobody is to be told to go, 1.36 prepares nothing (`executor.go`
-        // prepareCandidateAsync).
-        let is_prepared = self.profile.release == Release::V1_20
-            || victims.any(|victim| !cluster.pod_info(*victim).is_terminating);
         let nominated = self.nominated.get(&cluster.name_symbol(candidate.node));
-        let nominated = nominated.filter(|_| is_prepared);
         let lower = nominated.into_iter().flatten().copied().filter(|other| {
             let row = self.pods.row(*other);
             row.is_some_and(|row| row.standing.priority < self.row.standing.priority)

@@ -526,11 +526,8 @@ fn a_nominated_pod_takes_what_is_free_first() {
     assert_eq!(world.story(), story);
 }
 
-/// `q` takes the room that `p` made. What `p` could still hope for on nA is a pod that a user
-/// deleted and that takes an hour: only pods that the scheduler told to stop are waited for
-/// (kubernetes/kubernetes#104266, #114623).
-#[test]
-fn a_pod_that_a_user_deleted_is_not_waited_for() {
+/// `p` made room for itself on nA, where a user then deletes another pod that takes an hour.
+fn waiting_beside_a_pod_that_a_user_deleted() -> World {
     let mut world = World::new();
     world.node("nA", "2");
     world.runs("nA", with_grace(30, pod("v", 1, "1")));
@@ -538,26 +535,56 @@ fn a_pod_that_a_user_deleted_is_not_waited_for() {
     world.node("nB", "1");
     world.runs("nB", pod("b", 50, "1"));
     world.arrives(pod("p", 100, "1"));
-    let story = ["0 s: p preempts v on nA", "0 s: p is nominated to nA"];
-    assert_eq!(world.story(), story);
-
     world.at(5);
     world.user_deletes("w");
+    let story = ["0 s: p preempts v on nA", "0 s: p is nominated to nA"];
+    assert_eq!(world.story(), story);
+    world
+}
+
+/// `q` takes the room that `p` made, and `p` makes other room at once. When that is free first,
+/// `q` takes it too, as it comes first, and `p` gets its own (kubernetes/kubernetes#104266,
+/// #114623).
+#[test]
+fn a_pod_that_lost_its_nomination_to_another_preempts_elsewhere() {
+    let mut world = waiting_beside_a_pod_that_a_user_deleted();
     world.at(10);
     world.arrives(pod("q", 200, "1"));
-    // `v` is going already: nobody is told anything, and `p` keeps its nomination.
-    let story = ["10 s: q preempts v on nA", "10 s: q is nominated to nA"];
+    // `v` is going already: nobody is told anything for `q`.
+    let story = [
+        "10 s: q preempts v on nA",
+        "10 s: p is no longer nominated",
+        "10 s: q is nominated to nA",
+        "10 s: p preempts b on nB",
+        "10 s: p is nominated to nB",
+    ];
     assert_eq!(world.story(), story);
-    assert_eq!(world.nominated_node("p"), Some("nA"));
-
     world.at(40);
     let story = [
+        "11 s: b is gone",
+        "11 s: q is bound to nB",
+        "11 s: p preempts v on nA",
+        "11 s: p is nominated to nA",
         "30 s: v is gone",
-        "30 s: q is bound to nA",
-        "30 s: p preempts b on nB",
-        "30 s: p is nominated to nB",
-        "31 s: b is gone",
-        "31 s: p is bound to nB",
+        "30 s: p is bound to nA",
+    ];
+    assert_eq!(world.story(), story);
+}
+
+/// The same if `q` comes when the room is there, and `p` is still nominated to nA. All that
+/// goes from there is a pod that a user deleted: only those are waited for that the scheduler
+/// told to stop (kubernetes/kubernetes#104266, #114623).
+#[test]
+fn a_pod_that_a_user_deleted_is_not_waited_for() {
+    let mut world = waiting_beside_a_pod_that_a_user_deleted();
+    world.at(29);
+    world.is_gone("v");
+    world.arrives(pod("q", 200, "1"));
+    let story = [
+        "29 s: v is gone",
+        "29 s: q is bound to nA",
+        "29 s: p preempts b on nB",
+        "29 s: p is nominated to nB",
     ];
     assert_eq!(world.story(), story);
 }

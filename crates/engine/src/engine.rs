@@ -1310,7 +1310,7 @@ impl Engine {
             });
         }
         self.wake(node, |class| fit.contains(&class), now);
-        if !self.takes_as_before(node, pod, before.usage) {
+        if !self.stays_as_before(node, pod, before) {
             self.retry_nominated(node, now);
             self.wake_preemptors_of(node, pod, before, now);
         }
@@ -1336,9 +1336,13 @@ impl Engine {
         seen
     }
 
-    fn takes_as_before(&self, node: NodeId, pod: PodId, usage: u32) -> bool {
+    /// Whether a pod takes of its node what it took, at the priority that it had.
+    fn stays_as_before(&self, node: NodeId, pod: PodId, before: Left) -> bool {
         let row = self.pods[pod.index()].as_ref();
-        row.is_some_and(|row| row.state == PodState::Placed(node) && row.usage == usage)
+        row.is_some_and(|row| {
+            row.state == PodState::Placed(node)
+                && (row.usage, row.standing.priority) == (before.usage, before.priority)
+        })
     }
 
     /// Queues the waiting pods that are nominated to a node. They count on what goes there and

@@ -205,7 +205,8 @@ fn play(history: &History) -> Vec<String> {
     told
 }
 
-/// Decides until nothing can be tried; then every pod that waits fits nowhere.
+/// Decides until nothing can be tried; then every pod that waits fits nowhere, and has nobody
+/// to preempt.
 fn drain(world: &mut World) -> Vec<String> {
     let mut told = Vec::new();
     while let Some(decision) = world.engine.next(world.now) {
@@ -219,7 +220,14 @@ fn drain(world: &mut World) -> Vec<String> {
         // Pods that something is wrong with wait although there may be room. Where a filter
         // would fail that comes before the one that refused a node, nothing wakes them.
         let waits_rightly = match state {
-            Some(PodState::Unschedulable(_)) => !matches!(expected, Expected::Scheduled { .. }),
+            Some(PodState::Unschedulable(_)) => !matches!(
+                expected,
+                Expected::Scheduled { .. }
+                    | Expected::Unschedulable {
+                        preemption: Some(_),
+                        ..
+                    }
+            ),
             state => matches!(state, Some(PodState::Error(_))),
         };
         assert!(

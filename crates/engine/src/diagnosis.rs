@@ -81,9 +81,14 @@ impl Diagnosis {
         message
     }
 
-    /// Whether a plugin refused the pod or a node.
+    /// Whether a plugin refused the pod or a node, or would even if pods of lower priority went.
     pub fn names(&self, plugin: &str) -> bool {
-        let by_nodes = self.refusals.iter().map(|(refusal, _)| refusal);
+        let by_nodes = self.refusals.iter();
+        let in_dry_runs = self
+            .post_filter
+            .iter()
+            .flat_map(PostFilterRefusal::rejected);
+        let by_nodes = by_nodes.chain(in_dry_runs).map(|(refusal, _)| refusal);
         let mut refusals = self.pre_filter.iter().chain(by_nodes);
         refusals.any(|refusal| refusal.plugin == plugin)
     }

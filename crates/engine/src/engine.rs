@@ -13,7 +13,7 @@ use outrank_api::types::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::cluster::{Cluster, OwnerKey, PodInfo, PodUsage};
+use crate::cluster::{Cluster, OwnerKey, PodInfo, PodUsage, Remembered};
 use crate::cross::CrossPlan;
 use crate::diagnosis::Diagnosis;
 use crate::evaluation::{Evaluation, Nominations, Question, first_refusal_by_node, listed_nodes};
@@ -540,6 +540,13 @@ impl Engine {
         Some(&self.pods.get(pod.index())?.as_ref()?.state)
     }
 
+    /// The name of the node on which room is kept for a waiting pod: its
+    /// `status.nominatedNodeName` as it should be after a decision.
+    pub fn nominated_node(&self, pod: PodId) -> Option<&str> {
+        let row = self.pods.get(pod.index())?.as_ref()?;
+        Some(self.cluster.symbols.text(row.nominated_node?))
+    }
+
     /// How often a pod was tried.
     pub fn attempts(&self, pod: PodId) -> u32 {
         let row = self.pods.get(pod.index()).and_then(Option::as_ref);
@@ -562,10 +569,11 @@ impl Engine {
             Outcome::Unschedulable(diagnosis) => self.post_filter(pod, diagnosis, evaluation, now),
             outcome => (outcome, None),
         };
-        self.carry_out(pod, class, &outcome, now);
+        // Before the pod waits, so that the room it no longer needs does not wake itself.
         if let Some(preemption) = &preemption {
             self.make_room(pod, preemption, now);
         }
+        self.carry_out(pod, class, &outcome, now);
         Some(Decision {
             pod,
             outcome,
@@ -1000,7 +1008,8 @@ impl Engine {
             Outcome::Unschedulable(diagnosis) => PodState::Unschedulable(Arc::clone(diagnosis)),
             Outcome::Error(error) => PodState::Error(Arc::clone(error)),
         };
-        self.queue.wait(pod, class, &mut row.queue, now);
+        let priority = row.standing.priority;
+        self.queue.wait(pod, class, priority, &mut row.queue, now);
     }
 
     /// Takes what a pod needs besides its node: volumes.
@@ -1039,7 +1048,7 @@ impl Engine {
         row.state = PodState::Placed(node);
         self.clear_nomination(pod);
         if let Some(kept) = kept.filter(|kept| *kept != node) {
-            self.wake(kept, |_| true, now);
+            self.room_is_free(kept, now);
         }
     }
 
@@ -1063,8 +1072,14 @@ impl Engine {
         let kept = self.kept_room(pod);
         self.clear_nomination(pod);
         if let Some(kept) = kept {
-            self.wake(kept, |_| true, now);
+            self.room_is_free(kept, now);
         }
+    }
+
+    /// Queues the pods that may find room that is no longer kept for another one.
+    fn room_is_free(&mut self, node: NodeId, now: TimeNanos) {
+        self.wake(node, |_| true, now);
+        self.wake_preemptors(node, &BTreeSet::new(), now);
     }
 
     fn clear_nomination(&mut self, pod: PodId) {
@@ -1098,6 +1113,8 @@ impl Engine {
         // What is kept for nominated pods is not the node's own affair.
         let known_alone = known.filter(|_| !self.nominated.contains_key(&name));
         let took = known_alone.map_or_else(Vec::new, |node| self.classes_that_fit(node));
+        let preemptors = known.map_or_else(BTreeSet::new, |node| self.preemptors(node, i32::MAX));
+        let hopeless = known.map_or_else(Vec::new, |node| self.nominated_in_vain(node));
         let look_before = known.map(|node| self.look(node));
         let id = self.cluster.set_node(object);
         self.extenders.set_node(id, node);
@@ -1111,6 +1128,10 @@ impl Engine {
         }
         // Pods that the node could take all along wait for something else.
         self.wake(node, |class| !took.contains(&class), now);
+        self.wake_preemptors(node, &preemptors, now);
+        let mut in_vain = self.nominated_in_vain(node);
+        in_vain.retain(|pod| !hopeless.contains(pod));
+        self.stop_waiting(in_vain, now);
         let look = self.look(node);
         if look_before.as_ref() != Some(&look) {
             let event = ClusterEvent::Node {
@@ -1127,6 +1148,24 @@ impl Engine {
             let came = ClusterEvent::PodCame(self.cluster.pod_info(pod));
             self.wake_watching(&came, now);
         }
+    }
+
+    /// Pods nominated to a node that would not take them whoever goes. They need not wait for
+    /// who is going there, but may preempt others (`default_preemption.go`
+    /// PodEligibleToPreemptOthers, Kubernetes 1.36). There they learn it when they are tried
+    /// because they waited for five minutes.
+    fn nominated_in_vain(&self, node: NodeId) -> Vec<PodId> {
+        let nominated = self.nominated.get(&self.cluster.name_symbol(node));
+        let in_vain = nominated.into_iter().flatten().copied().filter(|pod| {
+            let Some(row) = self.pods[pod.index()].as_ref() else {
+                return false;
+            };
+            let class = &self.classes[row.class.index()];
+            let profile = &self.profiles[class.profile];
+            first_refusal_by_node(profile, class, &self.cluster, node)
+                .is_some_and(|refusal| refusal.code == Code::UnschedulableAndUnresolvable)
+        });
+        in_vain.collect()
     }
 
     fn look(&self, node: NodeId) -> NodeLook {
@@ -1154,6 +1193,8 @@ impl Engine {
         if let Some(rotation) = &mut self.rotation {
             rotation.remove(node);
         }
+        let nominated = self.nominated.get(&name).cloned();
+        self.stop_waiting(nominated.unwrap_or_default(), now);
         let event = ClusterEvent::Node {
             labels_before: &labels,
             labels_after: &[],
@@ -1173,6 +1214,13 @@ impl Engine {
         let namespace = symbols.intern(&pod.metadata.namespace);
         let name = symbols.intern(&pod.metadata.name);
         let known = self.pod_index.get(&(namespace, name)).copied();
+        if let Some(known) = known
+            && !is_bound
+            && self.takes_in_status(known, pod)
+        {
+            return;
+        }
+        let nomination = self.nomination_told(known, pod);
         let old_info = known.map(|pod| self.cluster.pod_info(pod));
         let kept = known.and_then(|pod| self.kept_room(pod));
         let before_look = known.and_then(|pod| self.look_of_pod(pod));
@@ -1181,7 +1229,7 @@ impl Engine {
             self.confirm_volumes(pod, is_bound, now);
         }
         let freed = before.as_ref().and_then(|row| match row.state {
-            PodState::Placed(node) => Some((node, row.usage)),
+            PodState::Placed(node) => Some((node, Left::new(row, old_info.unwrap_or_default()))),
             _ => None,
         });
         let (class, usage) = self.class_and_usage(pod);
@@ -1195,6 +1243,7 @@ impl Engine {
             state: PodState::Ignored,
             queue: before.map(|row| row.queue).unwrap_or_default(),
             nominated_node: None,
+            is_nomination_told: !pod.status.nominated_node_name.is_empty(),
             owner: compile_owner(pod, &mut self.cluster.symbols),
         };
         let id = known.or_else(|| self.free_pods.pop());
@@ -1212,17 +1261,53 @@ impl Engine {
             self.wake_watching(&ClusterEvent::PodCame(info), now);
         } else {
             self.extenders.set_pod(id, pod);
-            self.bring_to_queue(id, pod, now);
+            self.bring_to_queue(id, pod, nomination, now);
         }
         let keeps_as_before = before_look == self.look_of_pod(id);
         if let Some(kept) = kept
             && !(keeps_as_before && self.kept_room(id) == Some(kept))
         {
-            self.wake(kept, |_| true, now);
+            self.room_is_free(kept, now);
         }
-        if let Some((node, usage)) = freed {
-            self.pod_left(node, id, usage, old_info.unwrap_or_default(), now);
+        if let Some((node, left)) = freed {
+            self.pod_left(node, id, left, now);
         }
+    }
+
+    /// Takes in news of a pod that is to be placed if they are not about what it asks for, such
+    /// as that its status now says what was decided about it; returns whether that is so. It
+    /// then keeps its turn, or goes on to wait (`scheduling_queue.go` Update, Kubernetes 1.36).
+    fn takes_in_status(&mut self, id: PodId, pod: &Pod) -> bool {
+        let (class, usage) = self.class_and_usage(pod);
+        let info = compile_info(pod, &mut self.cluster);
+        let owner = compile_owner(pod, &mut self.cluster.symbols);
+        let nomination = self.nomination_told(Some(id), pod);
+        let is_gated = SchedulingGates::pre_enqueue(&pod.spec.scheduling_gates).is_err();
+        let is_same_info = self.cluster.pod_info(id) == info;
+        let Some(row) = self.pods[id.index()].as_mut() else {
+            return false;
+        };
+        let wants_place = matches!(row.state, PodState::Queued | PodState::Unschedulable(_));
+        let is_same = (row.class, row.usage, row.standing) == (class, usage, Standing::of(pod))
+            && (row.owner, row.nominated_node) == (owner, nomination)
+            && is_same_info;
+        if !wants_place || !is_same || is_gated {
+            return false;
+        }
+        row.is_nomination_told = !pod.status.nominated_node_name.is_empty();
+        self.extenders.set_pod(id, pod);
+        true
+    }
+
+    /// Where a pod is nominated after news of it. A nomination that its status never told is
+    /// still on its way there and stays (`nominator.go` UpdateNominatedPod, Kubernetes 1.36).
+    fn nomination_told(&mut self, known: Option<PodId>, pod: &Pod) -> Option<Symbol> {
+        let name = &pod.status.nominated_node_name;
+        if !name.is_empty() {
+            return Some(self.cluster.symbols.intern(name));
+        }
+        let row = self.pods[known?.index()].as_ref()?;
+        row.nominated_node.filter(|_| !row.is_nomination_told)
     }
 
     /// What a nominated pod takes, and of whom: usage, priority and what others see of it.
@@ -1244,7 +1329,7 @@ impl Engine {
     }
 
     /// Queues a pod, or sets it aside if it is gated or another scheduler's.
-    fn bring_to_queue(&mut self, id: PodId, pod: &Pod, now: TimeNanos) {
+    fn bring_to_queue(&mut self, id: PodId, pod: &Pod, nomination: Option<Symbol>, now: TimeNanos) {
         let Some(profile) = self.profile_of(&pod.spec.scheduler_name) else {
             return;
         };
@@ -1254,8 +1339,7 @@ impl Engine {
             return self.set_state(id, PodState::Gated(refusal));
         }
         self.set_state(id, PodState::Queued);
-        if !pod.status.nominated_node_name.is_empty() {
-            let node = self.cluster.symbols.intern(&pod.status.nominated_node_name);
+        if let Some(node) = nomination {
             self.nominate(id, node);
         }
         if let Some(row) = self.pods[id.index()].as_mut() {
@@ -1277,32 +1361,154 @@ impl Engine {
         self.free_pods.push(pod);
         self.extenders.forget_pod(pod);
         if let Some(kept) = kept {
-            self.wake(kept, |_| true, now);
+            self.room_is_free(kept, now);
         }
         if let PodState::Placed(node) = row.state {
-            let info = self.cluster.pod_info(pod);
-            self.pod_left(node, pod, row.usage, info, now);
+            let left = Left::new(&row, self.cluster.pod_info(pod));
+            self.pod_left(node, pod, left, now);
         }
     }
 
-    /// Queues the pods that may fit now that a pod left its node.
-    fn pod_left(&mut self, node: NodeId, pod: PodId, usage: u32, info: PodInfo, now: TimeNanos) {
+    /// Queues the pods that may fit now that a pod left its node, or takes another part of it.
+    fn pod_left(&mut self, node: NodeId, pod: PodId, before: Left, now: TimeNanos) {
         let mut fit = self.classes_that_fit(node);
         if self.nominated.is_empty() && !fit.is_empty() {
             // Pods that the node could take with the other one wait for something else.
-            let now_on_node = self.cluster.pod_info(pod);
-            self.cluster.set_pod_info(pod, info);
-            let usage = &self.usages[usage as usize];
-            let (classes, profiles) = (&self.classes, &self.profiles);
-            fit = self.cluster.with_pods(node, &[(pod, usage)], |cluster| {
+            fit = self.with_left(node, pod, before, |profiles, classes, cluster| {
                 let fitted =
                     |class: &ClassId| fits(profiles, &classes[class.index()], cluster, node);
                 fit.into_iter().filter(|class| !fitted(class)).collect()
             });
-            self.cluster.set_pod_info(pod, now_on_node);
         }
         self.wake(node, |class| fit.contains(&class), now);
-        self.wake_watching(&ClusterEvent::PodLeft(info), now);
+        if !self.stays_as_before(node, pod, before) {
+            self.retry_nominated(node, now);
+            self.wake_preemptors_of(node, pod, before, now);
+        }
+        self.wake_watching(&ClusterEvent::PodLeft(before.info), now);
+    }
+
+    /// Looks at a node as if the pod that left were still there.
+    fn with_left<T>(
+        &mut self,
+        node: NodeId,
+        pod: PodId,
+        before: Left,
+        look: impl FnOnce(&[Profile], &Interner<PodClass>, &Cluster) -> T,
+    ) -> T {
+        let now_on_node = self.cluster.pod_info(pod);
+        self.cluster.set_pod_info(pod, before.info);
+        let usage = &self.usages[before.usage as usize];
+        let (classes, profiles) = (&self.classes, &self.profiles);
+        let seen = self.cluster.with_pods(node, &[(pod, usage)], |cluster| {
+            look(profiles, classes, cluster)
+        });
+        self.cluster.set_pod_info(pod, now_on_node);
+        seen
+    }
+
+    /// Whether a pod takes of its node what it took, at the priority that it had.
+    fn stays_as_before(&self, node: NodeId, pod: PodId, before: Left) -> bool {
+        let row = self.pods[pod.index()].as_ref();
+        row.is_some_and(|row| {
+            row.state == PodState::Placed(node)
+                && (row.usage, row.standing.priority) == (before.usage, before.priority)
+        })
+    }
+
+    /// Queues the waiting pods that are nominated to a node. They count on what goes there and
+    /// must learn if it is not enough: else room is kept for them for ever.
+    fn retry_nominated(&mut self, node: NodeId, now: TimeNanos) {
+        let name = self.cluster.name_symbol(node);
+        let nominated = self.nominated.get(&name).cloned();
+        self.stop_waiting(nominated.unwrap_or_default(), now);
+    }
+
+    /// Queues the waiting pods that may have a place if pods of lower priority go, now that one
+    /// that they cannot have go left the node.
+    fn wake_preemptors_of(&mut self, node: NodeId, pod: PodId, before: Left, now: TimeNanos) {
+        for (class, priority) in self.preemptors(node, before.priority) {
+            let lower = self.lower_pods(node, priority);
+            let remembered = self.take_away(node, &lower);
+            let fitted = self.with_left(node, pod, before, |profiles, classes, cluster| {
+                fits(profiles, &classes[class.index()], cluster, node)
+            });
+            self.bring_back(node, &lower, remembered);
+            if !fitted {
+                self.wake_waiting(class, priority, now);
+            }
+        }
+    }
+
+    /// Queues the waiting pods that may have a place on a node if pods of lower priority go,
+    /// but for those of which that was known `before`.
+    fn wake_preemptors(&mut self, node: NodeId, before: &BTreeSet<(ClassId, i32)>, now: TimeNanos) {
+        for (class, priority) in self.preemptors(node, i32::MAX) {
+            if !before.contains(&(class, priority)) {
+                self.wake_waiting(class, priority, now);
+            }
+        }
+    }
+
+    fn wake_waiting(&mut self, class: ClassId, priority: i32, now: TimeNanos) {
+        for pod in self.queue.take_waiting_of(class, priority) {
+            self.queue_again(pod, now, false);
+        }
+    }
+
+    /// Classes of waiting pods, with their priority up to `highest`, that a node could take if
+    /// its pods of lower priority went, as far as the node itself is concerned. O(classes × pods
+    /// of the node).
+    fn preemptors(&mut self, node: NodeId, highest: i32) -> BTreeSet<(ClassId, i32)> {
+        let rows = self.cluster.pods(node).iter();
+        let rows = rows.filter_map(|pod| self.pods[pod.index()].as_ref());
+        let Some(lowest) = rows.map(|row| row.standing.priority).min() else {
+            return BTreeSet::new();
+        };
+        let waiting = self.queue.waiting_kinds();
+        let mut preemptors: BTreeSet<(ClassId, i32)> = waiting
+            .filter(|(class, priority)| {
+                let profile = self.classes[class.index()].profile;
+                let is_between = lowest < *priority && *priority <= highest;
+                is_between && !self.profiles[profile].post_filters.is_empty()
+            })
+            .collect();
+        preemptors.retain(|(class, priority)| {
+            let lower = self.lower_pods(node, *priority);
+            let remembered = self.take_away(node, &lower);
+            let class = &self.classes[class.index()];
+            let fits = fits(&self.profiles, class, &self.cluster, node);
+            self.bring_back(node, &lower, remembered);
+            fits
+        });
+        preemptors
+    }
+
+    /// Pods of a node below a priority, and what they take.
+    fn lower_pods(&self, node: NodeId, priority: i32) -> Vec<(PodId, u32)> {
+        let pods = self.cluster.pods(node).iter();
+        let lower = pods.filter_map(|pod| {
+            let row = self.pods[pod.index()].as_ref()?;
+            (row.standing.priority < priority).then_some((*pod, row.usage))
+        });
+        lower.collect()
+    }
+
+    fn take_away(&mut self, node: NodeId, pods: &[(PodId, u32)]) -> Remembered {
+        let before = self.cluster.remember(node);
+        for (pod, usage) in pods {
+            let usage = &self.usages[*usage as usize];
+            self.cluster.take_away(node, *pod, usage);
+        }
+        before
+    }
+
+    fn bring_back(&mut self, node: NodeId, pods: &[(PodId, u32)], before: Remembered) {
+        for (pod, usage) in pods {
+            let usage = &self.usages[*usage as usize];
+            self.cluster.bring_back(node, *pod, usage);
+        }
+        self.cluster.undo(node, before);
     }
 
     /// Takes a pod off its node and out of the queue, and its row out of the table.
@@ -1480,6 +1686,24 @@ fn outcome_of(verdicts: &mut Verdicts, context: Context<'_>) -> Outcome {
                 total_score: best.total_score,
             },
         },
+    }
+}
+
+/// What a pod was that left its node.
+#[derive(Clone, Copy)]
+struct Left {
+    usage: u32,
+    priority: i32,
+    info: PodInfo,
+}
+
+impl Left {
+    fn new(row: &PodRow, info: PodInfo) -> Self {
+        Self {
+            usage: row.usage,
+            priority: row.standing.priority,
+            info,
+        }
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct PodRow {
     pub(crate) state: PodState,
     pub(crate) queue: QueueState,
     pub(crate) nominated_node: Option<Symbol>,
+    /// Whether the pod's status says that it is nominated.
+    pub(crate) is_nomination_told: bool,
     pub(crate) owner: Option<OwnerKey>,
 }
 

@@ -126,6 +126,14 @@ impl PostFilterRefusal {
         format!("preemption: {text}")
     }
 
+    /// Why nodes that were tried are of no use, and how many.
+    pub fn rejected(&self) -> &[(Refusal, usize)] {
+        match self {
+            Self::NotHelpful { rejected, .. } => rejected,
+            _ => &[],
+        }
+    }
+
     /// What kind of no.
     pub fn code(&self) -> Code {
         match self {

@@ -9,7 +9,8 @@
 //!
 //! Source: `backend/queue/{scheduling_queue,active_queue,backoff_queue}.go` and
 //! `plugins/queuesort/priority_sort.go`, Kubernetes 1.36. Unlike there, waiting pods are
-//! kept by class, since an event helps all pods of a class or none.
+//! kept by class, since an event helps all pods of a class or none, and by priority, since it may
+//! let some of them preempt.
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
@@ -69,7 +70,8 @@ enum Place {
     Nowhere,
     Active,
     Backoff(TimeNanos),
-    Waiting,
+    /// As a pod of that priority.
+    Waiting(i32),
 }
 
 /// See the module.
@@ -78,7 +80,7 @@ pub(crate) struct SchedulingQueue {
     backoff: Backoff,
     active: BinaryHeap<(PrioritySort, PodId)>,
     backing_off: BTreeSet<(TimeNanos, u64, PodId)>,
-    waiting: BTreeMap<ClassId, BTreeMap<u64, PodId>>,
+    waiting: BTreeMap<(ClassId, i32), BTreeMap<u64, PodId>>,
     next_sequence: u64,
 }
 
@@ -111,7 +113,7 @@ impl SchedulingQueue {
             Place::Backoff(until) => {
                 self.backing_off.remove(&(until, state.sequence, pod));
             }
-            Place::Waiting => self.forget_waiting(class, state.sequence),
+            Place::Waiting(priority) => self.forget_waiting((class, priority), state.sequence),
         }
     }
 
@@ -122,7 +124,7 @@ impl SchedulingQueue {
         class: ClassId,
         state: &mut QueueState,
     ) -> bool {
-        let waits = state.place == Place::Waiting;
+        let waits = matches!(state.place, Place::Waiting(_));
         if waits {
             self.remove(pod, class, state);
         }
@@ -166,27 +168,45 @@ impl SchedulingQueue {
         &mut self,
         pod: PodId,
         class: ClassId,
+        priority: i32,
         state: &mut QueueState,
         now: TimeNanos,
     ) {
         state.timestamp = now;
         state.sequence = self.sequence();
-        state.place = Place::Waiting;
+        state.place = Place::Waiting(priority);
         self.waiting
-            .entry(class)
+            .entry((class, priority))
             .or_default()
             .insert(state.sequence, pod);
     }
 
     /// Classes with waiting pods, in order.
     pub(crate) fn waiting_classes(&self) -> impl Iterator<Item = ClassId> + '_ {
+        let mut last = None;
+        let classes = self.waiting.keys().map(|(class, _)| *class);
+        classes.filter(move |class| last.replace(*class) != Some(*class))
+    }
+
+    /// Classes with waiting pods and their priorities, in order.
+    pub(crate) fn waiting_kinds(&self) -> impl Iterator<Item = (ClassId, i32)> + '_ {
         self.waiting.keys().copied()
     }
 
-    /// Takes out the waiting pods of a class, in the order in which they were refused.
+    /// Takes out the waiting pods of a class.
     pub(crate) fn take_waiting(&mut self, class: ClassId) -> Vec<PodId> {
+        let kinds = self.waiting.range((class, i32::MIN)..=(class, i32::MAX));
+        let priorities: Vec<i32> = kinds.map(|((_, priority), _)| *priority).collect();
+        let pods = priorities.into_iter();
+        pods.flat_map(|priority| self.take_waiting_of(class, priority))
+            .collect()
+    }
+
+    /// Takes out the waiting pods of a class and priority, in the order in which they were
+    /// refused.
+    pub(crate) fn take_waiting_of(&mut self, class: ClassId, priority: i32) -> Vec<PodId> {
         self.waiting
-            .remove(&class)
+            .remove(&(class, priority))
             .unwrap_or_default()
             .into_values()
             .collect()
@@ -222,11 +242,11 @@ impl SchedulingQueue {
         self.next_sequence
     }
 
-    fn forget_waiting(&mut self, class: ClassId, sequence: u64) {
-        if let Some(pods) = self.waiting.get_mut(&class) {
+    fn forget_waiting(&mut self, kind: (ClassId, i32), sequence: u64) {
+        if let Some(pods) = self.waiting.get_mut(&kind) {
             pods.remove(&sequence);
             if pods.is_empty() {
-                self.waiting.remove(&class);
+                self.waiting.remove(&kind);
             }
         }
     }

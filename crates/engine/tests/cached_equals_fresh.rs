@@ -206,7 +206,8 @@ fn play(history: &History) -> Vec<String> {
     told
 }
 
-/// Decides until nothing can be tried; then every pod that waits fits nowhere.
+/// Decides until nothing can be tried; then every pod that waits fits nowhere, and has nobody
+/// to preempt.
 fn drain(world: &mut World) -> Vec<String> {
     let mut told = Vec::new();
     while let Some(decision) = world.engine.next(world.now) {
@@ -223,7 +224,14 @@ fn drain(world: &mut World) -> Vec<String> {
             // As upstream, the plugin is not asked when a class is made anew, nor when a pod
             // comes that has the same volume.
             Some(PodState::Unschedulable(diagnosis)) if diagnosis.names("NodeVolumeLimits") => true,
-            Some(PodState::Unschedulable(_)) => !matches!(expected, Expected::Scheduled { .. }),
+            Some(PodState::Unschedulable(_)) => !matches!(
+                expected,
+                Expected::Scheduled { .. }
+                    | Expected::Unschedulable {
+                        preemption: Some(_),
+                        ..
+                    }
+            ),
             state => matches!(state, Some(PodState::Error(_))),
         };
         assert!(

@@ -254,6 +254,120 @@ fn room_that_was_kept_for_a_nominated_pod_is_found_when_that_goes_elsewhere() {
     assert_eq!(next(&mut engine, 20 * SECOND), placed("waits"));
 }
 
+/// The names of the pods that are tried now and must go for others, by who takes their place.
+fn preempted(engine: &mut Engine, now: TimeNanos) -> Vec<String> {
+    let mut preempted = Vec::new();
+    while let Some(decision) = engine.next(now) {
+        let name = |pod| engine.pod_name(pod).expect("a known pod").1;
+        let victims = decision.preemption.map(|it| it.victims.pods);
+        for victim in victims.unwrap_or_default() {
+            preempted.push(format!("{} for {}", name(victim), name(decision.pod)));
+        }
+        assert!(preempted.len() < 100, "the queue never drains");
+    }
+    preempted
+}
+
+fn running(name: &str, cpu: &str, priority: i32, node: &str) -> Event {
+    Event::PodChanged(pod_with(name, cpu, priority, &json!({"nodeName": node})))
+}
+
+#[test]
+fn a_pod_is_tried_once_preempting_others_helps_it() {
+    let waiting = || {
+        let mut engine = engine();
+        add_node(&mut engine, "n1", "4", 0);
+        engine.handle(running("equal", "2", 10, "n1"), 0);
+        engine.handle(running("low", "1", 1, "n1"), 0);
+        engine.handle(running("lower", "1", 0, "n1"), 0);
+        add(&mut engine, pod("p", "4", 10), 0);
+        assert_eq!(preempted(&mut engine, 0), [""; 0]);
+        // One of those that were not in the way is gone.
+        delete(&mut engine, "lower", 10 * SECOND);
+        assert_eq!(engine.next(10 * SECOND), None);
+        engine
+    };
+    // A pod that cannot be preempted is gone, or the node is larger.
+    let mut engine = waiting();
+    delete(&mut engine, "equal", 20 * SECOND);
+    assert_eq!(preempted(&mut engine, 20 * SECOND), ["low for p"]);
+    let mut engine = waiting();
+    add_node(&mut engine, "n1", "6", 20 * SECOND);
+    assert_eq!(preempted(&mut engine, 20 * SECOND), ["low for p"]);
+    // A node that was cordoned, or not known, though a pod is there.
+    let mut engine = waiting();
+    engine.handle(running("other", "4", 0, "n2"), 20 * SECOND);
+    let mut cordoned = node("n2", "4");
+    cordoned.spec.unschedulable = true;
+    engine.handle(Event::NodeChanged(cordoned), 20 * SECOND);
+    assert_eq!(engine.next(20 * SECOND), None);
+    add_node(&mut engine, "n2", "4", 30 * SECOND);
+    assert_eq!(preempted(&mut engine, 30 * SECOND), ["other for p"]);
+    let mut engine = waiting();
+    engine.handle(running("other", "4", 0, "n2"), 20 * SECOND);
+    add_node(&mut engine, "n2", "4", 20 * SECOND);
+    assert_eq!(preempted(&mut engine, 20 * SECOND), ["other for p"]);
+}
+
+#[test]
+fn a_pod_is_tried_once_those_it_could_preempt_make_room_for_nobody_else() {
+    let mut engine = engine();
+    add_node(&mut engine, "n1", "4", 0);
+    engine.handle(running("low", "4", 0, "n1"), 0);
+    add(&mut engine, pod("first", "4", 20), 0);
+    add(&mut engine, pod("second", "4", 10), 0);
+    assert_eq!(preempted(&mut engine, 0), ["low for first"]);
+    delete(&mut engine, "first", 20 * SECOND);
+    assert_eq!(preempted(&mut engine, 20 * SECOND), ["low for second"]);
+}
+
+/// The pod with what the API server adds once it heard of the decision.
+fn with_status(mut pod: Pod, nominated_node: &str) -> Pod {
+    pod.status.nominated_node_name = nominated_node.into();
+    pod
+}
+
+#[test]
+fn news_of_its_status_do_not_cost_a_pod_its_turn() {
+    let mut engine = engine();
+    add_node(&mut engine, "n1", "1", 0);
+    add(&mut engine, pod("one", "1", 0), 1);
+    add(&mut engine, pod("two", "1", 0), 2);
+    add(&mut engine, with_status(pod("one", "1", 0), ""), 3);
+    assert_eq!(next(&mut engine, 3), placed("one"));
+    assert_eq!(next(&mut engine, 3), refused("two"));
+    let two = add(&mut engine, with_status(pod("two", "1", 0), ""), 4);
+    assert_eq!(engine.next(1000 * SECOND), None);
+    assert!(matches!(
+        engine.pod_state(two),
+        Some(PodState::Unschedulable(_))
+    ));
+    // A smaller request is something else.
+    add(&mut engine, pod("two", "500m", 0), 1001 * SECOND);
+    assert_eq!(next(&mut engine, 1001 * SECOND), refused("two"));
+}
+
+#[test]
+fn a_nomination_stays_until_the_status_of_the_pod_tells_of_it() {
+    let mut engine = engine();
+    add_node(&mut engine, "n1", "1", 0);
+    engine.handle(running("low", "1", 0, "n1"), 0);
+    let high = add(&mut engine, pod("high", "1", 10), 0);
+    assert_eq!(preempted(&mut engine, 0), ["low for high"]);
+    // Other news of the pod come before its nomination is stored.
+    let mut labelled = pod("high", "1", 10);
+    labelled.metadata.labels.insert("a".into(), "b".into());
+    for known in [pod("high", "1", 10), labelled.clone()] {
+        add(&mut engine, known, SECOND);
+        assert_eq!(engine.nominated_node(high), Some("n1"));
+    }
+    add(&mut engine, with_status(labelled.clone(), "n1"), 2 * SECOND);
+    assert_eq!(engine.nominated_node(high), Some("n1"));
+    // Somebody takes it back.
+    add(&mut engine, with_status(labelled, ""), 3 * SECOND);
+    assert_eq!(engine.nominated_node(high), None);
+}
+
 /// A pod that only node `full` could take and that was refused `attempts` times, the last
 /// time at second 100.
 fn refused_often(attempts: u32) -> (Engine, PodId) {

@@ -53,7 +53,7 @@ fn decide(engine: &mut Engine, mut spec: Value) -> String {
     );
     match engine.next(0).expect("a pod waits").outcome {
         Outcome::Scheduled { node, .. } => engine.cluster().name(node).to_owned(),
-        Outcome::Unschedulable(diagnosis) => diagnosis.message(engine.cluster()),
+        Outcome::Unschedulable(diagnosis) => diagnosis.filter_message(engine.cluster()),
         Outcome::Error(error) => error.to_string(),
     }
 }

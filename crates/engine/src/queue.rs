@@ -183,6 +183,12 @@ impl SchedulingQueue {
         self.waiting.keys().copied()
     }
 
+    /// The waiting pods of a class, in the order in which they were refused.
+    pub(crate) fn waiting(&self, class: ClassId) -> impl Iterator<Item = PodId> + '_ {
+        let pods = self.waiting.get(&class).into_iter();
+        pods.flat_map(|pods| pods.values().copied())
+    }
+
     /// Takes out the waiting pods of a class, in the order in which they were refused.
     pub(crate) fn take_waiting(&mut self, class: ClassId) -> Vec<PodId> {
         self.waiting

@@ -90,15 +90,16 @@ impl PluginSets {
         found.map(|(_, set)| set.clone()).unwrap_or_default()
     }
 
-    /// Enables a plugin at every point, as if `multiPoint` named it, unless that disables it.
+    /// Enables a plugin at every point, as if `multiPoint` named it, unless some point does so
+    /// already or `multiPoint` disables it.
     pub(crate) fn imply(&mut self, plugin: &str) {
-        let mut set = self.of(MULTI_POINT);
-        let is_named = set.enabled.iter().any(|(name, _)| name == plugin)
-            || set.disabled.iter().any(|name| name == plugin);
-        if !is_named {
-            set.enabled.push((plugin.to_owned(), 0));
+        let mut enabled = self.sets.iter().flat_map(|(_, set)| &set.enabled);
+        let is_enabled = enabled.any(|(name, _)| name == plugin);
+        let mut everywhere = self.of(MULTI_POINT);
+        if !is_enabled && everywhere.disabled.iter().all(|name| name != plugin) {
+            everywhere.enabled.push((plugin.to_owned(), 0));
             self.sets.retain(|(point, _)| *point != MULTI_POINT);
-            self.sets.push((MULTI_POINT, set));
+            self.sets.push((MULTI_POINT, everywhere));
         }
     }
 

@@ -811,7 +811,7 @@ fn is_of(shape: &PodShape, share: &LimitedShare) -> bool {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 400,
+        cases: 3000,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

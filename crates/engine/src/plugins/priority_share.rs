@@ -176,7 +176,7 @@ impl PriorityShare {
         let nominated = |share| cluster.shares.nominated(share, lowest);
         let over = self.overdrawn(&pod.class.usage, cluster, nominated);
         let reasons: Vec<Reason> = over.map(|it| Reason::OverShare(Box::new(it))).collect();
-        (!reasons.is_empty()).then(|| Refusal {
+        (!reasons.is_empty()).then_some(Refusal {
             plugin: Self::NAME,
             code: Code::UnschedulableAndUnresolvable,
             reasons,

@@ -329,7 +329,8 @@ fn pods_that_are_over_the_share_already_stay() {
     assert!(scenario.tried()[0].contains("4 of 8; its pods hold 8 and this one wants 1"));
 }
 
-/// The waiting pod `p`, which wants 4 of the 4 of 8 devices that its class may use.
+/// The waiting pod `p`, which wants 2 of the 4 devices that its class may use and that others
+/// of it hold; there are 8, all in use.
 fn p_waits(limit: ShareLimit) -> Scenario {
     let shares = vec![class_may_use("training", limit)];
     let mut scenario = Scenario::new(shares, [node("a", 8)]);

@@ -1,10 +1,12 @@
-//! The plugins of kube-scheduler 1.36: where each has a say, and by how much by default.
+//! The plugins of kube-scheduler 1.36: where each has a say, and by how much by default; and
+//! those that it does not have.
 //!
 //! Sources: `apis/config/v1/default_plugins.go` and the interfaces that the plugins in
 //! `framework/plugins` implement, Kubernetes 1.36.
 
 use outrank_engine::extensions::OwnPlugin;
 use outrank_engine::framework::FilterStage;
+use outrank_engine::plugins::priority_share::PriorityShare;
 
 /// The points of a decision at which plugins have a say, in the order of the decision.
 pub(crate) const EXTENSION_POINTS: &[&str] = &[
@@ -27,7 +29,7 @@ pub(crate) const EXTENSION_POINTS: &[&str] = &[
 /// All points at once.
 pub(crate) const MULTI_POINT: &str = "multiPoint";
 
-/// A plugin of the default profile.
+/// A plugin that is there without anybody bringing it.
 pub(crate) struct KnownPlugin {
     pub(crate) name: &'static str,
     /// 0 if the default profile gives none.
@@ -97,6 +99,9 @@ pub(crate) const PLUGINS: &[KnownPlugin] = &[
 const FILTERS: &[&str] = &["preFilter", "filter"];
 const FILTERS_AND_SCORES: &[&str] = &["preFilter", "filter", "preScore", "score"];
 
+/// Plugins that kube-scheduler does not have, and that the default profile leaves out.
+pub(crate) const ADDED_PLUGINS: &[KnownPlugin] = &[known(PriorityShare::NAME, 0, &["preFilter"])];
+
 /// Plugins of `v1beta3` whose work NodeVolumeLimits has taken over.
 pub(crate) const REMOVED_PLUGINS: &[&str] = &[
     "AzureDiskLimits",
@@ -105,7 +110,7 @@ pub(crate) const REMOVED_PLUGINS: &[&str] = &[
     "GCEPDLimits",
 ];
 
-/// Upstream's plugins and those of one's own.
+/// Upstream's plugins, ours, and those of one's own.
 #[derive(Clone, Copy)]
 pub(crate) struct Catalog<'o> {
     pub(crate) own: &'o [OwnPlugin],
@@ -114,7 +119,8 @@ pub(crate) struct Catalog<'o> {
 impl Catalog<'_> {
     /// The extension points of a plugin; `None` if there is no plugin of that name.
     pub(crate) fn points(&self, name: &str) -> Option<Vec<&'static str>> {
-        if let Some(plugin) = PLUGINS.iter().find(|plugin| plugin.name == name) {
+        let mut known = PLUGINS.iter().chain(ADDED_PLUGINS);
+        if let Some(plugin) = known.find(|plugin| plugin.name == name) {
             return Some(plugin.points.to_vec());
         }
         let plugin = self.own.iter().find(|plugin| plugin.name() == name)?;

@@ -29,12 +29,14 @@ mod known_plugins;
 mod plugin_args;
 mod plugin_sets;
 pub mod policy;
+mod priority_share;
 mod process;
 mod schema;
 
 use std::fmt;
 
 use outrank_engine::extensions::OwnPlugin;
+use outrank_engine::plugins::priority_share::PriorityShare;
 use outrank_engine::profile::{DEFAULT_SCHEDULER_NAME, ProfileConfig};
 use outrank_engine::{Backoff, EngineConfig};
 use serde::Serialize;
@@ -368,8 +370,16 @@ impl ProfileReader<'_> {
             let (errors, warnings) = (&mut *self.errors, &mut *self.warnings);
             sets = PluginSets::read(value, &path, catalog, version, errors, warnings);
         }
-        plugin_sets::apply(&sets.expand(catalog), catalog, &mut profile);
-        if let Some((path, list)) = fields.list("pluginConfig", self.errors) {
+        let arguments = fields.list("pluginConfig", self.errors);
+        let list = arguments.as_ref().map_or(&[][..], |(_, list)| list);
+        let has_shares = plugin_args::has_args(list, PriorityShare::NAME);
+        if has_shares {
+            sets.imply(PriorityShare::NAME);
+        }
+        let points = sets.expand(catalog);
+        plugin_sets::apply(&points, catalog, &mut profile);
+        self.check_shares(has_shares, &points, path);
+        if let Some((path, list)) = arguments {
             let version = self.settings.version;
             let mut reader = plugin_args::Reader {
                 catalog,
@@ -381,6 +391,23 @@ impl ProfileReader<'_> {
         }
         fields.finish(self.errors);
         (profile, sets)
+    }
+
+    /// Warns of PriorityShare without limits, and of limits that nobody looks at.
+    fn check_shares(&mut self, has_shares: bool, points: &[ExtensionPoint], path: &str) {
+        let name = PriorityShare::NAME;
+        let mut enabled = points.iter().flat_map(|point| &point.plugins);
+        let is_enabled = enabled.any(|plugin| plugin.name == name);
+        let (field, message) = match (is_enabled, has_shares) {
+            (true, false) => ("plugins", format!("{name} has no effect without arguments")),
+            (false, true) => (
+                "pluginConfig",
+                format!("arguments of {name} have no effect, since it is disabled"),
+            ),
+            _ => return,
+        };
+        let path = format!("{path}.{field}");
+        self.warnings.push(ConfigWarning { path, message });
     }
 
     fn scheduler_name(&mut self, fields: &mut Fields<'_>) -> String {

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::duration::{SignedDuration, duration};
 use crate::fields::Fields;
 use crate::known_plugins::{Catalog, REMOVED_PLUGINS};
-use crate::{ApiVersion, ConfigError, ConfigWarning};
+use crate::{ApiVersion, ConfigError, ConfigWarning, priority_share};
 
 /// Reads `pluginConfig`.
 pub(crate) struct Reader<'r> {
@@ -76,7 +76,7 @@ impl Reader<'_> {
 }
 
 /// Plugins that take arguments.
-const HAVE_ARGUMENTS: [&str; 8] = [
+const HAVE_ARGUMENTS: [&str; 9] = [
     "DefaultPreemption",
     "DynamicResources",
     "InterPodAffinity",
@@ -84,8 +84,15 @@ const HAVE_ARGUMENTS: [&str; 8] = [
     "NodeResourcesBalancedAllocation",
     "NodeResourcesFit",
     "PodTopologySpread",
+    "PriorityShare",
     "VolumeBinding",
 ];
+
+/// Whether `pluginConfig` has arguments of a plugin.
+pub(crate) fn has_args(list: &[Value], plugin: &str) -> bool {
+    let mut given = list.iter().filter(|entry| entry["name"] == plugin);
+    given.any(|entry| !entry["args"].is_null())
+}
 
 /// What upstream says of a plugin that v1 no longer has.
 pub(crate) fn invalid_in_v1(name: &str) -> String {
@@ -118,6 +125,7 @@ fn apply_one(
                 profile.balanced_allocation_resources = resources;
             }
         }
+        "PriorityShare" => profile.priority_shares = priority_share::read(&mut fields, errors),
         "DefaultPreemption" => default_preemption(&mut fields, errors),
         "DynamicResources" => dynamic_resources(&mut fields, errors),
         _ => {}

@@ -13,7 +13,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::fields::Fields;
-use crate::known_plugins::{Catalog, EXTENSION_POINTS, MULTI_POINT, PLUGINS, REMOVED_PLUGINS};
+use crate::known_plugins::{
+    ADDED_PLUGINS, Catalog, EXTENSION_POINTS, MULTI_POINT, PLUGINS, REMOVED_PLUGINS,
+};
 use crate::plugin_args::invalid_in_v1;
 use crate::{ApiVersion, ConfigError, ConfigWarning};
 
@@ -88,6 +90,19 @@ impl PluginSets {
         found.map(|(_, set)| set.clone()).unwrap_or_default()
     }
 
+    /// Enables a plugin at every point, as if `multiPoint` named it, unless some point does so
+    /// already or `multiPoint` disables it.
+    pub(crate) fn imply(&mut self, plugin: &str) {
+        let mut enabled = self.sets.iter().flat_map(|(_, set)| &set.enabled);
+        let is_enabled = enabled.any(|(name, _)| name == plugin);
+        let mut everywhere = self.of(MULTI_POINT);
+        if !is_enabled && everywhere.disabled.iter().all(|name| name != plugin) {
+            everywhere.enabled.push((plugin.to_owned(), 0));
+            self.sets.retain(|(point, _)| *point != MULTI_POINT);
+            self.sets.push((MULTI_POINT, everywhere));
+        }
+    }
+
     /// The plugins of every point, in order.
     pub(crate) fn expand(&self, catalog: Catalog<'_>) -> Vec<ExtensionPoint> {
         let everywhere = merged_multi_point(&self.of(MULTI_POINT));
@@ -120,7 +135,9 @@ pub(crate) fn apply(points: &[ExtensionPoint], catalog: Catalog<'_>, profile: &m
     profile.filter = names("filter", &filtering);
     profile.post_filter = names("postFilter", &profile.post_filter);
     profile.score = plugins("score", &scoring);
-    let pre_filter = names("preFilter", &filtering);
+    let added = ADDED_PLUGINS.iter().map(|plugin| plugin.name.to_owned());
+    let pre_filtering: Vec<String> = filtering.iter().cloned().chain(added).collect();
+    let pre_filter = names("preFilter", &pre_filtering);
     let pre_score = names("preScore", &scoring);
     let reserve = names("reserve", &filtering);
     if !is_usual(profile, &pre_filter, &pre_score, &reserve, catalog) {

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use crate::ApiVersion;
-use crate::known_plugins::{EXTENSION_POINTS, MULTI_POINT, PLUGINS};
+use crate::known_plugins::{ADDED_PLUGINS, EXTENSION_POINTS, MULTI_POINT, PLUGINS};
 
 /// The JSON Schema (draft 2020-12) of a `KubeSchedulerConfiguration`.
 pub fn json_schema() -> Value {
@@ -63,14 +63,13 @@ fn profile() -> Value {
 }
 
 fn plugins() -> Value {
+    let known = || PLUGINS.iter().chain(ADDED_PLUGINS);
     let mut points = json!({});
     for point in EXTENSION_POINTS {
-        let having = PLUGINS
-            .iter()
-            .filter(|plugin| plugin.points.contains(point));
+        let having = known().filter(|plugin| plugin.points.contains(point));
         points[point] = plugin_set(having.map(|plugin| plugin.name.into()).collect());
     }
-    points[MULTI_POINT] = plugin_set(PLUGINS.iter().map(|plugin| plugin.name.into()).collect());
+    points[MULTI_POINT] = plugin_set(known().map(|plugin| plugin.name.into()).collect());
     object(points)
 }
 
@@ -129,6 +128,7 @@ fn plugin_arguments() -> Vec<Value> {
                 "defaultingType": {"enum": ["System", "List"]},
             }),
         ),
+        ("PriorityShare", json!({"shares": list(share())})),
         (
             "VolumeBinding",
             json!({"bindTimeoutSeconds": integer(0, i64::MAX)}),
@@ -146,6 +146,20 @@ fn plugin_arguments() -> Vec<Value> {
 
 fn resources() -> Value {
     list(object(json!({"name": text(), "weight": integer(0, 100)})))
+}
+
+fn share() -> Value {
+    let priority = integer(i32::MIN.into(), i32::MAX.into());
+    let mut share = object(json!({
+        "priorityClassName": text(),
+        "minPriority": priority,
+        "maxPriority": priority,
+        "namespace": text(),
+        "resource": text(),
+        "limit": {"type": ["string", "number"]},
+    }));
+    share["required"] = json!(["resource", "limit"]);
+    share
 }
 
 fn scoring_strategy() -> Value {

@@ -15,12 +15,13 @@ use outrank_api::decode::{Object, ObjectKind};
 use outrank_api::types::{StringMap, Taint};
 use rustc_hash::FxHashMap;
 
-use crate::ids::{Interner, NodeId, PodId, ResourceId, Symbol, Symbols, TaintSetId};
+use crate::ids::{Interner, NodeId, PodId, ResourceId, ShareId, Symbol, Symbols, TaintSetId};
 use crate::node_labels::NodeLabels;
 use crate::node_tree::{NodeTree, ZoneKey};
 use crate::plugins::legacy::node_conditions::NodeConditions;
 use crate::plugins::node_declared_features::FeatureSet;
 use crate::pod_match::{AffinityTerms, LabelMatch, Labels, PodIdentity, label_value};
+use crate::shares::Shares;
 use crate::storage::{Storage, TOPOLOGY_LABELS, VolumeReservation};
 
 /// Nodes, their use, and the tables of interned names.
@@ -30,6 +31,8 @@ pub struct Cluster {
     pub symbols: Symbols,
     /// Claims, volumes, and what is known of where they can be.
     pub storage: Storage,
+    /// What pods of some priority use of a resource together, if that is limited.
+    pub shares: Shares,
     resource_names: Interner<Box<str>>,
     taint_sets: Interner<Box<[Taint]>>,
     by_name: FxHashMap<Symbol, NodeId>,
@@ -191,6 +194,8 @@ pub struct PodUsage {
     pub non_zero_memory_bytes: i64,
     /// Ports of the node.
     pub host_ports: Box<[HostPort]>,
+    /// Shares of which the pod is, and what of these requests counts there; above zero.
+    pub shares: Box<[(ShareId, i64)]>,
 }
 
 /// The pods of a node and the ports that they use.
@@ -635,7 +640,10 @@ impl Cluster {
     /// Adds a node, or replaces the object of the node of that name; its pods stay.
     pub fn set_node(&mut self, object: NodeObject) -> NodeId {
         let node = match self.by_name.get(&object.name) {
-            Some(&node) => node,
+            Some(&node) => {
+                self.count_offer(node, -1);
+                node
+            }
             None => self.add_row(object.name),
         };
         let row = node.index();
@@ -654,6 +662,7 @@ impl Cluster {
         for (resource, amount) in object.allocatable {
             self.allocatable[resource.index()][row] = amount;
         }
+        self.count_offer(node, 1);
         if let Some(legacy) = object.legacy {
             self.set_legacy(node, legacy);
         }
@@ -668,6 +677,7 @@ impl Cluster {
             "pods left on a deleted node"
         );
         let row = node.index();
+        self.count_offer(node, -1);
         self.set_images(row, Vec::new());
         self.labels_of_storage.set(node, &self.labels[row], false);
         self.by_name.remove(&self.name[row]);
@@ -810,10 +820,20 @@ impl Cluster {
             let used = &mut self.requested[resource.index()][row];
             *used = change(*used, amount);
         }
+        for &(share, amount) in &usage.shares {
+            self.shares.hold(share, change(0, amount));
+        }
         let cpu = &mut self.non_zero_cpu_milli[row];
         *cpu = change(*cpu, usage.non_zero_cpu_milli);
         let memory = &mut self.non_zero_memory_bytes[row];
         *memory = change(*memory, usage.non_zero_memory_bytes);
+    }
+
+    /// Counts what a node offers of the resources of shares, or does so no more.
+    fn count_offer(&mut self, node: NodeId, by: i128) {
+        let allocatable = &self.allocatable;
+        self.shares
+            .offer(|resource| allocatable[resource.index()][node.index()], by);
     }
 
     fn add_row(&mut self, name: Symbol) -> NodeId {

@@ -23,6 +23,7 @@ use crate::framework::{ClusterEvent, Code, IncomingPod, Refusal};
 use crate::ids::{ClassId, Interner, NodeId, PodId, ResourceId, Symbol};
 use crate::ingest::{compile_class, compile_info, compile_node, compile_owner, compile_usage};
 use crate::plugins::default_binder::Binding;
+use crate::plugins::priority_share::PriorityShare;
 use crate::plugins::scheduling_gates::SchedulingGates;
 use crate::pod_class::PodClass;
 use crate::pod_match::{LabelMatch, compile_labels};
@@ -246,7 +247,7 @@ pub struct Engine {
     queue: SchedulingQueue,
     classes: Interner<PodClass>,
     usages: Interner<PodUsage>,
-    last_class: Option<(Arc<PodSpec>, ClassId, u32)>,
+    last_class: Option<LastClass>,
     plans: Interner<CrossPlan>,
     known_plans: FxHashMap<PlanKey, KnownPlan>,
     /// Grows whenever plans may have changed for another reason than new affinity terms.
@@ -267,7 +268,18 @@ pub struct Engine {
     nominated: BTreeMap<Symbol, Vec<PodId>>,
     /// Waiting pods that what happens on other nodes may help.
     watching: BTreeSet<PodId>,
+    /// Classes with waiting pods that would be tried if their shares had room for them.
+    held_back: BTreeSet<ClassId>,
     budgets: Budgets,
+}
+
+/// Class and usage of the pod that came last.
+struct LastClass {
+    spec: Arc<PodSpec>,
+    /// Some shares are those of a namespace.
+    namespace: String,
+    class: ClassId,
+    usage: u32,
 }
 
 /// On what the plan of a pod depends: class, identity, affinity terms, whether it has
@@ -332,12 +344,18 @@ impl Engine {
             on_unknown_nodes: FxHashMap::default(),
             nominated: BTreeMap::new(),
             watching: BTreeSet::new(),
+            held_back: BTreeSet::new(),
             budgets: Budgets::default(),
         })
     }
 
     /// Takes in what happened. Pods that it may help are queued again.
     pub fn handle(&mut self, event: Event, now: TimeNanos) {
+        self.take_in(event, now);
+        self.retry_held_back(now);
+    }
+
+    fn take_in(&mut self, event: Event, now: TimeNanos) {
         match event {
             Event::NodeChanged(node) => self.node_changed(&node, now),
             Event::NodeGone { name } => self.node_gone(&name, now),
@@ -574,6 +592,7 @@ impl Engine {
             self.make_room(pod, preemption, now);
         }
         self.carry_out(pod, class, &outcome, now);
+        self.retry_held_back(now);
         Some(Decision {
             pod,
             outcome,
@@ -682,13 +701,15 @@ impl Engine {
             return (Outcome::Error("pod was lost".into()), None);
         };
         let incoming = self.incoming(pod, row);
-        let IncomingPod {
-            name, info, owner, ..
-        } = incoming;
-        let has_volumes = info.volumes != 0;
+        let name = incoming.name;
+        let volumes = incoming.info.volumes;
+        let has_volumes = volumes != 0;
         if let Some(refusal) = profile.pre_filter(&incoming, &self.cluster) {
             if has_volumes {
                 self.watching.insert(pod);
+            }
+            if refusal.plugin == PriorityShare::NAME {
+                self.held_back.insert(class);
             }
             let release = profile.release;
             if refusal.code == Code::Error {
@@ -706,8 +727,8 @@ impl Engine {
             self.watching.insert(pod);
             return self.decide_by_evaluation(pod);
         }
-        let plan = self.plan(name, class, info, owner);
-        let demand = plan.and_then(|_| self.demand(info.volumes));
+        let plan = self.plan(pod);
+        let demand = plan.and_then(|_| self.demand(volumes));
         let (Some(plan), Some((demand, in_place))) = (plan, demand) else {
             self.watching.insert(pod);
             return self.decide_by_evaluation(pod);
@@ -740,29 +761,19 @@ impl Engine {
     }
 
     /// The number of the plan of a pod; `None` if every node must be evaluated.
-    fn plan(
-        &mut self,
-        name: Symbol,
-        class: ClassId,
-        info: PodInfo,
-        owner: Option<OwnerKey>,
-    ) -> Option<u32> {
+    fn plan(&mut self, pod: PodId) -> Option<u32> {
+        let row = self.pods[pod.index()].as_ref()?;
+        let incoming = self.incoming(pod, row);
+        let info = incoming.info;
         let has_volumes = info.volumes != 0;
-        let key = (class, info.identity, info.terms, has_volumes, owner);
+        let key = (row.class, info.identity, info.terms, has_volumes, row.owner);
         let affinity_terms = self.cluster.affinity_terms_count();
         if let Some(known) = self.known_plans.get(&key)
             && (known.epoch, known.affinity_terms) == (self.plan_epoch, affinity_terms)
         {
             return known.plan;
         }
-        let pod_class = &self.classes[class.index()];
-        let incoming = IncomingPod {
-            name,
-            class: pod_class,
-            info,
-            owner,
-        };
-        let plan = self.profiles[pod_class.profile].cross_plan(&incoming, &self.cluster);
+        let plan = self.profiles[incoming.class.profile].cross_plan(&incoming, &self.cluster);
         let plan = plan.map(|plan| self.plans.insert_full(plan).0 as u32);
         if self.known_plans.len() >= MAXIMUM_KNOWN_PLANS {
             self.known_plans.clear();
@@ -870,6 +881,8 @@ impl Engine {
             class: &self.classes[row.class.index()],
             info: self.cluster.pod_info(pod),
             owner: row.owner,
+            priority: row.standing.priority,
+            is_nominated: row.nominated_node.is_some(),
         }
     }
 
@@ -896,6 +909,8 @@ impl Engine {
             class: pod_class,
             info: self.cluster.pod_info(pod),
             owner: row.owner,
+            priority: row.standing.priority,
+            is_nominated: row.nominated_node.is_some(),
         };
         let volume_filters = match demand {
             0 => Vec::new(),
@@ -1065,6 +1080,29 @@ impl Engine {
             row.nominated_node = Some(node_name);
             self.nominated.entry(node_name).or_default().push(pod);
         }
+        self.keep_share(pod, 1);
+    }
+
+    /// Has what a nominated pod asks for counted in its shares, or not any more. Nobody will
+    /// go to a node that is not there.
+    fn keep_share(&mut self, pod: PodId, by: i128) {
+        let Some(row) = self.pods[pod.index()].as_ref() else {
+            return;
+        };
+        let node = row.nominated_node;
+        if node.is_some_and(|name| self.cluster.node_named(name).is_some()) {
+            let usage = &self.usages[row.usage as usize];
+            let shares = &mut self.cluster.shares;
+            shares.nominate(usage, row.standing.priority, by);
+        }
+    }
+
+    /// The same for all pods that are nominated to a node, which is new or about to go.
+    fn keep_shares(&mut self, node_name: Symbol, by: i128) {
+        let pods = self.nominated.get(&node_name).cloned().unwrap_or_default();
+        for pod in pods {
+            self.keep_share(pod, by);
+        }
     }
 
     /// No longer keeps room for a pod: others may find it.
@@ -1083,6 +1121,7 @@ impl Engine {
     }
 
     fn clear_nomination(&mut self, pod: PodId) {
+        self.keep_share(pod, -1);
         let row = self.pods[pod.index()].as_mut();
         let Some(name) = row.and_then(|row| row.nominated_node.take()) else {
             return;
@@ -1117,6 +1156,9 @@ impl Engine {
         let hopeless = known.map_or_else(Vec::new, |node| self.nominated_in_vain(node));
         let look_before = known.map(|node| self.look(node));
         let id = self.cluster.set_node(object);
+        if known.is_none() {
+            self.keep_shares(name, 1);
+        }
         self.extenders.set_node(id, node);
         if let Some(rotation) = &mut self.rotation {
             rotation.set(id, node);
@@ -1188,6 +1230,7 @@ impl Engine {
                 row.state = PodState::OnUnknownNode(name);
             }
         }
+        self.keep_shares(name, -1);
         self.cluster.remove_node(node);
         self.extenders.forget_node(node);
         if let Some(rotation) = &mut self.rotation {
@@ -1536,10 +1579,53 @@ impl Engine {
             if !is_wanted(class) {
                 continue;
             }
+            if self.is_over_share(class) {
+                self.held_back.insert(class);
+                continue;
+            }
             for pod in self.queue.take_waiting(class) {
                 self.queue_again(pod, now, false);
             }
         }
+    }
+
+    /// Whether no pod of a class would fit its shares, whatever nodes are there.
+    fn is_over_share(&self, class: ClassId) -> bool {
+        let class = &self.classes[class.index()];
+        let plugin = self.profiles[class.profile].priority_share.as_ref();
+        plugin.is_some_and(|it| it.refuses_all(&class.usage, &self.cluster))
+    }
+
+    /// Queues the pods that were held back by shares which have room for them now. O(shares)
+    /// while no share grows, and then O(waiting pods of these shares).
+    fn retry_held_back(&mut self, now: TimeNanos) {
+        let grown = self.cluster.shares.take_grown();
+        if grown.is_empty() {
+            return;
+        }
+        let classes = self.held_back.iter().copied().filter(|class| {
+            let mut shares = self.classes[class.index()].usage.shares.iter();
+            shares.any(|(share, _)| grown.contains(share))
+        });
+        for class in classes.collect::<Vec<_>>() {
+            let waiting = self.queue.waiting(class);
+            let (fit, held): (Vec<_>, Vec<_>) = waiting.partition(|pod| self.fits_shares(*pod));
+            if held.is_empty() {
+                self.held_back.remove(&class);
+            }
+            self.stop_waiting(fit, now);
+        }
+    }
+
+    fn fits_shares(&self, pod: PodId) -> bool {
+        let Some(row) = self.pods[pod.index()].as_ref() else {
+            return false;
+        };
+        let incoming = self.incoming(pod, row);
+        let plugin = self.profiles[incoming.class.profile]
+            .priority_share
+            .as_ref();
+        plugin.is_none_or(|it| it.refusal(&incoming, &self.cluster).is_none())
     }
 
     /// Classes of waiting pods that a node could take, as far as the node itself is
@@ -1647,11 +1733,12 @@ impl Engine {
             && pod.status.init_container_statuses.is_empty()
             && pod.status.resources.is_none()
             && !reads_annotations();
-        if let Some((spec, class, usage)) = &self.last_class
+        if let Some(last) = &self.last_class
             && is_fresh
-            && Arc::ptr_eq(spec, &pod.spec)
+            && Arc::ptr_eq(&last.spec, &pod.spec)
+            && last.namespace == pod.metadata.namespace
         {
-            return (*class, *usage);
+            return (last.class, last.usage);
         }
         let profile = self.profile_of(&pod.spec.scheduler_name).unwrap_or(0);
         // Classes of 1.20 depend on the pod's controller too, which is not in the spec.
@@ -1662,7 +1749,12 @@ impl Engine {
         let class = self.classes.insert_full(class).0;
         let class = ClassId::from_index(class);
         if is_fresh {
-            self.last_class = Some((Arc::clone(&pod.spec), class, usage));
+            self.last_class = Some(LastClass {
+                spec: Arc::clone(&pod.spec),
+                namespace: pod.metadata.namespace.clone(),
+                class,
+                usage,
+            });
         }
         (class, usage)
     }

@@ -18,6 +18,7 @@ use crate::alone::RatesNone;
 use crate::cluster::{Cluster, OwnerKey, PodInfo};
 use crate::cross::CrossPlan;
 use crate::ids::{NodeId, PodId, ResourceId, Symbol};
+use crate::plugins::priority_share::OverShare;
 use crate::pod_class::PodClass;
 use crate::pod_match::label_value;
 use crate::release::Release;
@@ -271,6 +272,10 @@ pub struct IncomingPod<'c> {
     pub info: PodInfo,
     /// The workload that controls it.
     pub owner: Option<OwnerKey>,
+    /// Its priority.
+    pub priority: i32,
+    /// Whether preemption makes room for it on some node.
+    pub is_nominated: bool,
 }
 
 /// Refuses nodes by what runs on other nodes.
@@ -620,6 +625,8 @@ pub enum Reason {
     VolumeZoneConflict,
     /// The node does not declare a feature that the pod needs.
     DeclaredFeaturesMismatch,
+    /// The pods of its priority use all that they may of a resource.
+    OverShare(Box<OverShare>),
     /// A reason in words that are always the same.
     Fixed(&'static str),
     /// A reason in words.
@@ -676,6 +683,7 @@ impl Reason {
             }
             Self::VolumeZoneConflict => "node(s) had no available volume zone".into(),
             Self::DeclaredFeaturesMismatch => "node(s) didn't match Pod's required features".into(),
+            Self::OverShare(over) => over.text(cluster),
             Self::Fixed(text) => (*text).to_owned(),
             Self::Text(text) => text.to_string(),
         }

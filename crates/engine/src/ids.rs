@@ -51,6 +51,10 @@ dense_id!(
     /// An interned list of taints.
     TaintSetId
 );
+dense_id!(
+    /// A share of a resource that pods of some priority may use.
+    ShareId
+);
 
 impl ResourceId {
     /// `cpu`, in thousandths of a core.

@@ -11,7 +11,7 @@ use outrank_api::quantity::Quantity;
 use outrank_api::types::{Container, Node, Pod, PodSpec, Taint, TopologySpreadConstraint};
 
 use crate::cluster::{Cluster, HostPort, LegacyNode, NodeObject, OwnerKey, PodInfo, PodUsage};
-use crate::ids::{ResourceId, Symbol, Symbols};
+use crate::ids::{ResourceId, ShareId, Symbol, Symbols};
 use crate::node_match::{PreferredNodes, RequiredNodes};
 use crate::plugins::image_locality::with_tag;
 use crate::plugins::legacy::node_conditions::NodeConditions;
@@ -21,6 +21,7 @@ use crate::plugins::node_declared_features::FeatureSet;
 use crate::plugins::node_ports::NodePorts;
 use crate::pod_class::{LegacyPod, PodClass};
 use crate::pod_match::{AffinityTerms, PodIdentity, SpreadConstraint, compile_labels};
+use crate::pod_row::priority;
 use crate::profile::Profile;
 use crate::release::Release;
 use crate::storage::PodVolumes;
@@ -95,12 +96,33 @@ pub(crate) fn compile_usage(pod: &Pod, cluster: &mut Cluster) -> PodUsage {
     for (name, amount) in &resources.scalar {
         requests.push((cluster.resource(name), *amount));
     }
+    let requests = above_zero(requests);
     PodUsage {
-        requests: above_zero(requests),
+        shares: compile_shares(pod, &requests, cluster),
+        requests,
         non_zero_cpu_milli: resources.non_zero_cpu_milli,
         non_zero_memory_bytes: resources.non_zero_memory_bytes,
         host_ports: host_ports(&pod.spec, &mut cluster.symbols),
     }
+}
+
+/// Shares of which a pod is, and what it takes of each; those of which it takes nothing are
+/// left out. O(shares).
+fn compile_shares(
+    pod: &Pod,
+    requests: &[(ResourceId, i64)],
+    cluster: &Cluster,
+) -> Box<[(ShareId, i64)]> {
+    let namespace = &pod.metadata.namespace;
+    let (class, priority) = (&pod.spec.priority_class_name, priority(pod));
+    let shares = cluster.shares.iter();
+    let own = shares.filter(|(_, share)| share.has_pod(namespace, class, priority));
+    let taken = own.filter_map(|(number, share)| {
+        let mut requests = requests.iter();
+        let (_, amount) = requests.find(|(resource, _)| *resource == share.resource)?;
+        Some((number, *amount))
+    });
+    taken.collect()
 }
 
 /// Annotations of a pod that plugins of its profile read.

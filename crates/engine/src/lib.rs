@@ -56,6 +56,7 @@ pub mod profile;
 mod queue;
 pub mod release;
 mod sampling;
+pub mod shares;
 pub mod storage;
 mod tie_order;
 mod verdicts;

@@ -46,12 +46,17 @@ impl Standing {
         let by_scheduler =
             disrupted.is_some_and(|it| it.status == "True" && it.reason == "PreemptionByScheduler");
         Self {
-            priority: pod.spec.priority.unwrap_or(0),
+            priority: priority(pod),
             started_nanos: started.and_then(unix_nanos).unwrap_or(i64::MAX),
             preempts: pod.spec.preemption_policy.as_deref() != Some("Never"),
             is_preempted: by_scheduler && pod.metadata.deletion_timestamp.is_some(),
         }
     }
+}
+
+/// The priority of a pod; 0 if nobody gave it one.
+pub(crate) fn priority(pod: &Pod) -> i32 {
+    pod.spec.priority.unwrap_or(0)
 }
 
 /// All pods, to look at.

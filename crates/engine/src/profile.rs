@@ -37,6 +37,7 @@ use crate::plugins::node_resources_fit::NodeResourcesFit;
 use crate::plugins::node_unschedulable::NodeUnschedulable;
 use crate::plugins::node_volume_limits::NodeVolumeLimits;
 use crate::plugins::pod_topology_spread::PodTopologySpread;
+use crate::plugins::priority_share::{LimitedShare, PriorityShare};
 use crate::plugins::scheduling_gates::SchedulingGates;
 use crate::plugins::taint_toleration::TaintToleration;
 use crate::plugins::volume_binding::VolumeBinding;
@@ -105,6 +106,8 @@ pub struct ProfileConfig {
     pub node_resources_fit: NodeResourcesFitArgs,
     /// Resources of NodeResourcesBalancedAllocation; their weights do not matter.
     pub balanced_allocation_resources: Vec<String>,
+    /// Limits of PriorityShare, which is not in the default profile.
+    pub priority_shares: Vec<LimitedShare>,
     /// Whose decisions the plugins make. Those of 1.20 score cpu and memory by plugins of
     /// their own instead of `node_resources_fit` and `balanced_allocation_resources`.
     pub release: Release,
@@ -197,6 +200,7 @@ impl Default for ProfileConfig {
             default_spread_constraints: None,
             node_resources_fit: NodeResourcesFitArgs::default(),
             balanced_allocation_resources: vec!["cpu".into(), "memory".into()],
+            priority_shares: Vec::new(),
             release: Release::V1_36,
             legacy: LegacyArgs::default(),
             checks_all_filters: false,
@@ -336,6 +340,8 @@ pub struct Profile {
     pub reserve_error: Option<String>,
     /// Whether PreFilter may restrict pods to nodes that they name.
     pub restricts_to_listed_nodes: bool,
+    /// The PreFilter plugin that holds pods to their shares, if it is enabled.
+    pub(crate) priority_share: Option<PriorityShare>,
     /// Where they are not those of Filter.
     pre_filters: Option<Vec<FilterStage>>,
     filters: Vec<FilterStage>,
@@ -383,7 +389,7 @@ impl Profile {
         let pre_scores = builder.pre_scores(&scores)?;
         let reserve_error = builder.reserve_error()?;
         let has_stages_alone = is_filter_alone || scores.iter().any(|scoring| scoring.is_alone);
-        let restricting = config.pre_filter.as_ref().unwrap_or(&config.filter);
+        let priority_share = builder.priority_share();
         let mut profile = Self {
             release: config.release,
             checks_all_filters: config.checks_all_filters,
@@ -401,7 +407,8 @@ impl Profile {
                 .filter_map(|name| PostFilterPlugin::find(name))
                 .collect(),
             reserve_error,
-            restricts_to_listed_nodes: restricting.iter().any(|name| name == NodeAffinity::NAME),
+            restricts_to_listed_nodes: config.has_pre_filter(NodeAffinity::NAME),
+            priority_share,
             pre_filters,
             filters,
             pre_scores,
@@ -679,6 +686,12 @@ impl Builder<'_> {
         Ok((filters, is_any_alone))
     }
 
+    fn priority_share(&mut self) -> Option<PriorityShare> {
+        let limited = &self.config.priority_shares;
+        let is_enabled = self.config.has_pre_filter(PriorityShare::NAME);
+        is_enabled.then(|| PriorityShare::new(limited, self.cluster))
+    }
+
     fn scores(&mut self) -> Result<Vec<Scoring>, String> {
         let config = self.config;
         let mut scores = Vec::new();
@@ -749,6 +762,12 @@ pub(crate) fn is_built_in(name: &str) -> bool {
 }
 
 impl ProfileConfig {
+    /// Whether a plugin is one of PreFilter.
+    fn has_pre_filter(&self, plugin: &str) -> bool {
+        let names = self.pre_filter.as_ref().unwrap_or(&self.filter);
+        names.iter().any(|name| name == plugin)
+    }
+
     /// Names of the resources that NodeResourcesFit scores, in 1.20 its predecessors, each
     /// once.
     fn scored_resources(&self) -> Vec<String> {
@@ -812,6 +831,10 @@ fn build(name: &str, config: &ProfileConfig, cluster: &mut Cluster) -> Result<St
             NodeResourcesBalancedAllocation::new(&config.balanced_allocation_resources, cluster),
         ),
         ImageLocality::NAME => Stages::score(ImageLocality::new(release)),
+        PriorityShare::NAME => {
+            let limited = &config.priority_shares;
+            Stages::cluster_filter(PriorityShare::new(limited, cluster))
+        }
         _ => return Err(format!("plugin {name:?} does not exist")),
     })
 }

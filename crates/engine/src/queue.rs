@@ -193,6 +193,13 @@ impl SchedulingQueue {
         self.waiting.keys().copied()
     }
 
+    /// The waiting pods of a class, by priority and then in the order in which they were
+    /// refused.
+    pub(crate) fn waiting(&self, class: ClassId) -> impl Iterator<Item = PodId> + '_ {
+        let kinds = self.waiting.range((class, i32::MIN)..=(class, i32::MAX));
+        kinds.flat_map(|(_, pods)| pods.values().copied())
+    }
+
     /// Takes out the waiting pods of a class.
     pub(crate) fn take_waiting(&mut self, class: ClassId) -> Vec<PodId> {
         let kinds = self.waiting.range((class, i32::MIN)..=(class, i32::MAX));

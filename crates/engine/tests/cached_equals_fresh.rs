@@ -51,7 +51,10 @@ fn expected(pod: PodId, evaluation: &Evaluation, engine: &Engine) -> Expected {
         total_score,
     };
     let is_placed = !evaluation.feasible.is_empty() || evaluation.via_nominated_node.is_some();
-    let fails_before = evaluation.error.is_some() && evaluation.feasible.len() > 1;
+    // The node that the pod is nominated to is taken without scoring.
+    let fails_before = evaluation.error.is_some()
+        && evaluation.feasible.len() > 1
+        && evaluation.via_nominated_node.is_none();
     if let Some(error) = &evaluation.reserve_error
         && is_placed
         && !fails_before

@@ -1,4 +1,5 @@
-//! The plugins of the default profile, one a file, with kube-scheduler's names.
+//! The plugins, one a file: those of the default profile with kube-scheduler's names, and
+//! those that it does not have.
 
 pub mod default_binder;
 pub mod dynamic_resources;
@@ -14,6 +15,7 @@ pub mod node_resources_fit;
 pub mod node_unschedulable;
 pub mod node_volume_limits;
 pub mod pod_topology_spread;
+pub mod priority_share;
 pub mod priority_sort;
 pub mod scheduling_gates;
 pub mod taint_toleration;

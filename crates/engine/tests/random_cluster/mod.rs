@@ -9,10 +9,12 @@ use std::ops::{Range, RangeInclusive};
 use outrank_api::decode::{Object, ObjectKind};
 use outrank_api::types::{Node, NodeAffinity, Pod, PodCondition};
 use outrank_engine::ids::PodId;
+use outrank_engine::plugins::priority_share::{LimitedShare, PriorityShare, ShareLimit};
 use outrank_engine::profile::{
     LegacyArgs, NodeLabelArgs, NodeResourcesFitArgs, ProfileConfig, ResourceSpec, ScoringStrategy,
     ServiceAffinityArgs, UtilizationShapePoint,
 };
+use outrank_engine::shares::SharePods;
 use outrank_engine::{
     Decision, Engine, EngineConfig, Event, Outcome, PodState, Release, TimeNanos,
 };
@@ -494,8 +496,47 @@ fn added_affinity() -> impl Strategy<Value = Option<NodeAffinity>> {
     prop::option::weighted(0.2, terms)
 }
 
-/// The default profile, or one with plugins left out, moved and weighted otherwise.
+/// What pods of some priorities may use of some resource; mostly no limits.
+fn limited_shares() -> impl Strategy<Value = Vec<LimitedShare>> {
+    let resource = prop::sample::select(vec!["cpu", "memory", "example.com/gpu"]);
+    let limit = prop_oneof![
+        3 => (0..=100u8).prop_map(ShareLimit::Percent),
+        1 => (0..4000i64).prop_map(ShareLimit::Amount),
+    ];
+    let share = (resource, 0..4, 0..4, limit).prop_map(|(resource, from, more, limit)| {
+        let (least, most) = (from * 10, (from + more) * 10);
+        LimitedShare {
+            pods: SharePods::Priorities { least, most },
+            namespace: None,
+            resource: resource.to_owned(),
+            limit,
+        }
+    });
+    prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(share, 1..=3)]
+}
+
+/// A profile with PriorityShare, if there are limits, as the last plugin.
+fn with_shares(profile: ProfileConfig, shares: Vec<LimitedShare>) -> ProfileConfig {
+    let mut profile = profile;
+    if !shares.is_empty() {
+        let name = PriorityShare::NAME.to_owned();
+        match &mut profile.pre_filter {
+            Some(pre_filter) => pre_filter.push(name),
+            None => profile.filter.push(name),
+        }
+        profile.priority_shares = shares;
+    }
+    profile
+}
+
+/// The default profile, or one with plugins left out, moved and weighted otherwise, with
+/// limits of shares or without.
 fn profile(scheduler_name: &'static str) -> impl Strategy<Value = ProfileConfig> {
+    (profile_of_upstream(scheduler_name), limited_shares())
+        .prop_map(|(profile, shares)| with_shares(profile, shares))
+}
+
+fn profile_of_upstream(scheduler_name: &'static str) -> impl Strategy<Value = ProfileConfig> {
     let default = ProfileConfig::default();
     let all = default.filter.len();
     let filters = subsequence(default.filter.clone(), all - 3..=all).prop_shuffle();

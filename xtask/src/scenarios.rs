@@ -194,7 +194,7 @@ impl Run {
         }
         let evaluation = self.engine.evaluate(id).ok_or("pod was lost")?;
         self.describe(&evaluation, &mut answer);
-        let report = self.engine.preemption(id, &evaluation);
+        let report = self.engine.preemption(id, &evaluation, 0);
         if let Some(report) = &report {
             answer.insert("preemption".into(), self.describe_preemption(report));
         }

@@ -431,6 +431,21 @@ fn raise(total: &mut ResourceList, amounts: &ResourceList) {
     }
 }
 
+/// How many GPUs a pod holds: units of extended resources that are called so, such as
+/// `nvidia.com/gpu` and `nvidia.com/mig-1g.5gb`.
+pub fn gpus(pod: &Pod) -> i64 {
+    let is_gpu = |name: &str| {
+        let device = name.rsplit('/').next().unwrap_or_default();
+        device == "gpu" || device.starts_with("mig-") || device.starts_with("gpu.")
+    };
+    let resources = scheduler_resources(pod);
+    let scalar = resources.scalar.iter();
+    scalar
+        .filter(|(name, _)| is_gpu(name))
+        .map(|(_, amount)| amount)
+        .sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -29,6 +29,7 @@ mod known_plugins;
 mod plugin_args;
 mod plugin_sets;
 pub mod policy;
+mod preemption_safety;
 mod priority_share;
 mod process;
 mod schema;

@@ -6,15 +6,15 @@ use outrank_api::node_selector::{is_empty_term, parse_term};
 use outrank_api::schema::findings_of_type;
 use outrank_api::types::{NodeAffinity, TopologySpreadConstraint};
 use outrank_engine::profile::{
-    NodeResourcesFitArgs, ProfileConfig, ResourceSpec, ScoringStrategy, UtilizationShapePoint,
-    default_resources,
+    MinimumCandidates, NodeResourcesFitArgs, ProfileConfig, ResourceSpec, ScoringStrategy,
+    UtilizationShapePoint, default_resources,
 };
 use serde_json::Value;
 
 use crate::duration::{SignedDuration, duration};
 use crate::fields::Fields;
 use crate::known_plugins::{Catalog, REMOVED_PLUGINS};
-use crate::{ApiVersion, ConfigError, ConfigWarning, priority_share};
+use crate::{ApiVersion, ConfigError, ConfigWarning, preemption_safety, priority_share};
 
 /// Reads `pluginConfig`.
 pub(crate) struct Reader<'r> {
@@ -76,7 +76,7 @@ impl Reader<'_> {
 }
 
 /// Plugins that take arguments.
-const HAVE_ARGUMENTS: [&str; 9] = [
+const HAVE_ARGUMENTS: [&str; 10] = [
     "DefaultPreemption",
     "DynamicResources",
     "InterPodAffinity",
@@ -84,6 +84,7 @@ const HAVE_ARGUMENTS: [&str; 9] = [
     "NodeResourcesBalancedAllocation",
     "NodeResourcesFit",
     "PodTopologySpread",
+    "PreemptionSafety",
     "PriorityShare",
     "VolumeBinding",
 ];
@@ -126,7 +127,12 @@ fn apply_one(
             }
         }
         "PriorityShare" => profile.priority_shares = priority_share::read(&mut fields, errors),
-        "DefaultPreemption" => default_preemption(&mut fields, errors),
+        "PreemptionSafety" => {
+            profile.preemption_safety = Some(preemption_safety::read(&mut fields, errors));
+        }
+        "DefaultPreemption" => {
+            profile.minimum_candidates = Some(default_preemption(&mut fields, errors));
+        }
         "DynamicResources" => dynamic_resources(&mut fields, errors),
         _ => {}
     }
@@ -166,7 +172,7 @@ fn check_type(fields: &mut Fields<'_>, name: &str, errors: &mut Vec<ConfigError>
 }
 
 /// On how many nodes preemption is tried, at the least.
-fn default_preemption(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) {
+fn default_preemption(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) -> MinimumCandidates {
     let mut integer = |name, default| {
         let path = fields.path(name);
         let given = fields.integer(name, errors);
@@ -200,6 +206,10 @@ fn default_preemption(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) {
     refuse(both_zero, &percentage_path, percentage, message);
     let message = "cannot be zero at the same time as minCandidateNodesPercentage";
     refuse(both_zero, &absolute_path, absolute, message);
+    MinimumCandidates {
+        percentage: u8::try_from(percentage).unwrap_or(100),
+        absolute: usize::try_from(absolute).unwrap_or(0),
+    }
 }
 
 /// Limits on time have no effect on decisions here; they are checked all the same.

@@ -128,6 +128,23 @@ fn plugin_arguments() -> Vec<Value> {
                 "defaultingType": {"enum": ["System", "List"]},
             }),
         ),
+        (
+            "PreemptionSafety",
+            json!({
+                "mode": {"enum": ["Off", "DryRun", "Enforce"]},
+                "exemptPriority": integer(i32::MIN.into(), i32::MAX.into()),
+                "delaySeconds": integer(0, i32::MAX.into()),
+                "minimumRunSeconds": integer(0, i32::MAX.into()),
+                "preferLeastLostWork": {"type": "boolean"},
+                "strictPodDisruptionBudgets": {"type": "boolean"},
+                "budgets": list(object(json!({
+                    "priorityClassName": text(),
+                    "namespace": text(),
+                    "victimsPerMinute": integer(0, i32::MAX.into()),
+                    "victimsPerDecision": integer(0, i32::MAX.into()),
+                }))),
+            }),
+        ),
         ("PriorityShare", json!({"shares": list(share())})),
         (
             "VolumeBinding",

@@ -1039,3 +1039,59 @@ fn plugins_of_ones_own_are_known_by_name() {
     let twice = Engine::with_extensions(&config.engine, extensions).err();
     assert_eq!(twice.as_deref(), Some("there is another plugin \"Mine\""));
 }
+
+#[test]
+fn rules_that_make_preemption_safer_are_read_and_checked() {
+    let config = |args: serde_json::Value| {
+        serde_json::json!({
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [{"pluginConfig": [{"name": "PreemptionSafety", "args": args}]}],
+        })
+    };
+    let read = outrank_config::read(&config(serde_json::json!({
+        "mode": "DryRun",
+        "delaySeconds": 30,
+        "minimumRunSeconds": 600,
+        "strictPodDisruptionBudgets": true,
+        "budgets": [{"priorityClassName": "batch", "victimsPerMinute": 2}],
+    })));
+    let read = read.expect("a valid configuration");
+    let safety = read.engine.profiles[0].preemption_safety.as_ref();
+    let safety = safety.expect("the rules");
+    assert_eq!(
+        (safety.delay_seconds, safety.minimum_run_seconds),
+        (30, 600)
+    );
+    assert!(safety.strict_pdb && safety.budgets.len() == 1);
+    let errors = outrank_config::read(&config(serde_json::json!({
+        "mode": "Maybe", "delaySeconds": -1, "budgets": [{"namespace": "a"}], "speed": 1,
+    })))
+    .expect_err("mistakes");
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let path = "profiles[0].pluginConfig[0].args";
+    for expected in [
+        format!("{path}.mode: \"Maybe\": must be Off, DryRun or Enforce"),
+        format!("{path}.delaySeconds: -1: not in valid range [0, 2147483647]"),
+        format!("{path}.budgets[0]: needs victimsPerMinute or victimsPerDecision"),
+    ] {
+        assert!(errors.contains(&expected), "{errors:?}");
+    }
+    assert!(
+        errors.iter().any(|error| error.contains("speed")),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn preemption_looks_at_no_more_candidates_than_asked_for() {
+    let config = serde_json::json!({
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"pluginConfig": [{"name": "DefaultPreemption",
+            "args": {"minCandidateNodesPercentage": 20, "minCandidateNodesAbsolute": 5}}]}],
+    });
+    let read = outrank_config::read(&config).expect("a valid configuration");
+    let minimum = read.engine.profiles[0].minimum_candidates.expect("told");
+    assert_eq!((minimum.percentage, minimum.absolute), (20, 5));
+}

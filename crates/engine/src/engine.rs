@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use outrank_api::decode::{Object, ObjectKind};
 use outrank_api::types::{
-    LabelSelector, Namespace, Node, Pod, PodDisruptionBudget, PodSpec, Service, Taint,
+    LabelSelector, Namespace, Node, Pod, PodDisruptionBudget, PodSpec, PriorityClass, Service,
+    Taint,
 };
 use rustc_hash::FxHashMap;
 
@@ -28,7 +29,8 @@ use crate::plugins::scheduling_gates::SchedulingGates;
 use crate::pod_class::PodClass;
 use crate::pod_match::{LabelMatch, compile_labels};
 use crate::pod_row::{PodRow, PodTable, Standing};
-use crate::preemption::{Budgets, Preemption, PreemptionReport, Preemptor};
+use crate::preemption::safety::{ClassRule, KillLog, Rules};
+use crate::preemption::{Budgets, PostFilterRefusal, Preemption, PreemptionReport, Preemptor};
 use crate::profile::{DEFAULT_PREEMPTION, DEFAULT_SCHEDULER_NAME, Profile, ProfileConfig};
 use crate::queue::{Backoff, SchedulingQueue, TimeNanos};
 use crate::release::Release;
@@ -89,6 +91,14 @@ pub enum Event {
     },
     /// A PodDisruptionBudget is new or has changed; its status counts.
     BudgetChanged(PodDisruptionBudget),
+    /// A PriorityClass is new or has changed: what it says of preemption counts, its priority is
+    /// that of pods already.
+    PriorityClassChanged(PriorityClass),
+    /// A PriorityClass is gone.
+    PriorityClassGone {
+        /// Its name.
+        name: String,
+    },
     /// A PodDisruptionBudget is gone.
     BudgetGone {
         /// Its namespace.
@@ -271,6 +281,11 @@ pub struct Engine {
     /// Classes with waiting pods that would be tried if their shares had room for them.
     held_back: BTreeSet<ClassId>,
     budgets: Budgets,
+    /// What priority classes say of preemption, by their names.
+    class_rules: FxHashMap<Symbol, ClassRule>,
+    kills: KillLog,
+    /// Waiting pods that a rule no longer holds back at some time.
+    timed: BTreeSet<(TimeNanos, PodId)>,
 }
 
 /// Class and usage of the pod that came last.
@@ -346,6 +361,9 @@ impl Engine {
             watching: BTreeSet::new(),
             held_back: BTreeSet::new(),
             budgets: Budgets::default(),
+            class_rules: FxHashMap::default(),
+            kills: KillLog::default(),
+            timed: BTreeSet::new(),
         })
     }
 
@@ -402,6 +420,17 @@ impl Engine {
             Event::BudgetChanged(budget) => {
                 self.budgets.set(&budget, &mut self.cluster.symbols);
             }
+            Event::PriorityClassChanged(class) => {
+                let name = self.cluster.symbols.intern(&class.metadata.name);
+                match ClassRule::of(&class) {
+                    Some(rule) => self.class_rules.insert(name, rule),
+                    None => self.class_rules.remove(&name),
+                };
+            }
+            Event::PriorityClassGone { name } => {
+                let name = self.cluster.symbols.intern(&name);
+                self.class_rules.remove(&name);
+            }
             Event::BudgetGone { namespace, name } => {
                 let symbols = &mut self.cluster.symbols;
                 let (namespace, name) = (symbols.intern(&namespace), symbols.intern(&name));
@@ -439,11 +468,29 @@ impl Engine {
         for pod in self.queue.flush(now) {
             self.queue_again(pod, now, true);
         }
+        self.retry_timed(now);
         let pods = &self.pods;
         let pod = self
             .queue
             .pop(|pod| Some(pods[pod.index()].as_ref()?.queue))?;
         self.attempt(pod, now)
+    }
+
+    /// When the next waiting pod is to be tried again because a rule may no longer hold it back.
+    pub fn next_retry(&self) -> Option<TimeNanos> {
+        self.timed.first().map(|(at, _)| *at)
+    }
+
+    /// Queues the waiting pods that no rule holds back any more.
+    fn retry_timed(&mut self, now: TimeNanos) {
+        let mut due = Vec::new();
+        while let Some(&(at, pod)) = self.timed.first()
+            && at <= now
+        {
+            self.timed.pop_first();
+            due.push(pod);
+        }
+        self.stop_waiting(due, now);
     }
 
     /// Decides one pod out of its turn; `None` if it does not want a place. Otherwise as
@@ -584,7 +631,12 @@ impl Engine {
         let class = row.class;
         let (outcome, evaluation) = self.decide(pod, class);
         let (outcome, preemption) = match outcome {
-            Outcome::Unschedulable(diagnosis) => self.post_filter(pod, diagnosis, evaluation, now),
+            Outcome::Unschedulable(diagnosis) => {
+                if let Some(row) = self.pods[pod.index()].as_mut() {
+                    row.waits_since.get_or_insert(now);
+                }
+                self.post_filter(pod, diagnosis, evaluation, now)
+            }
             outcome => (outcome, None),
         };
         // Before the pod waits, so that the room it no longer needs does not wake itself.
@@ -610,11 +662,16 @@ impl Engine {
         now: TimeNanos,
     ) -> (Outcome, Option<Preemption>) {
         let evaluation = evaluation.or_else(|| self.evaluate(pod));
-        let report = evaluation.and_then(|it| self.preemption(pod, &it));
+        let report = evaluation.and_then(|it| self.preemption(pod, &it, now));
         let Some(report) = report else {
             return (Outcome::Unschedulable(diagnosis), None);
         };
-        if report.is_eligible == Some(true) && report.preemption.is_none() {
+        if let Some(at) = report.retry_at {
+            self.timed.insert((at, pod));
+        }
+        let is_in_vain =
+            |it: &PostFilterRefusal| matches!(it, PostFilterRefusal::NotHelpful { .. });
+        if report.refusals.iter().any(is_in_vain) {
             self.give_up_nomination(pod, now);
         }
         let diagnosis = Diagnosis {
@@ -626,7 +683,12 @@ impl Engine {
 
     /// Everything about preempting for a pod that `evaluation` found no node for, changing
     /// nothing; `None` if no PostFilter plugin is asked.
-    pub fn preemption(&self, pod: PodId, evaluation: &Evaluation) -> Option<PreemptionReport> {
+    pub fn preemption(
+        &self,
+        pod: PodId,
+        evaluation: &Evaluation,
+        now: TimeNanos,
+    ) -> Option<PreemptionReport> {
         let row = self.pods.get(pod.index())?.as_ref()?;
         let incoming = self.incoming(pod, row);
         let profile = &self.profiles[incoming.class.profile];
@@ -654,8 +716,28 @@ impl Engine {
             nominations: &self.nominations(pod),
             nominated: &self.nominated,
             ties: &ties,
+            rules: self.rules(profile, now),
         };
         Some(preemptor.post_filter(evaluation, &self.cluster))
+    }
+
+    /// What holds preemption back, beside upstream's own.
+    fn rules<'e>(&'e self, profile: &'e Profile, now: TimeNanos) -> Rules<'e> {
+        Rules {
+            safety: profile.preemption_safety.as_ref(),
+            classes: &self.class_rules,
+            kills: &self.kills,
+            now,
+        }
+    }
+
+    fn standing(&mut self, pod: &Pod) -> Standing {
+        let reads_gpus = |profile: &Profile| {
+            let safety = profile.preemption_safety.as_ref();
+            safety.is_some_and(|it| it.args.prefers_least_lost_work)
+        };
+        let reads_gpus = self.profiles.iter().any(reads_gpus);
+        Standing::of(pod, reads_gpus, &mut self.cluster.symbols)
     }
 
     /// The nominated pods that count when `pod` is filtered.
@@ -669,9 +751,23 @@ impl Engine {
         )
     }
 
+    /// Notes who is killed, for rules that count victims. Those on their way are not.
+    fn note_kills(&mut self, preemption: &Preemption, now: TimeNanos) {
+        for victim in &preemption.victims.pods {
+            let row = self.pods.get(victim.index()).and_then(Option::as_ref);
+            let Some(row) = row.filter(|row| !row.standing.is_terminating) else {
+                continue;
+            };
+            self.kills.push(now, row);
+            let identity = self.cluster.pod_info(*victim).identity;
+            self.budgets.note_kill(self.cluster.identity(identity));
+        }
+    }
+
     /// Has others leave room for a pod on the node on which pods are to go for it.
     fn make_room(&mut self, pod: PodId, preemption: &Preemption, now: TimeNanos) {
         let node_name = self.cluster.name_symbol(preemption.node);
+        self.note_kills(preemption, now);
         self.give_up_nomination(pod, now);
         for lower in &preemption.cleared_nominations {
             self.give_up_nomination(*lower, now);
@@ -1276,12 +1372,14 @@ impl Engine {
             _ => None,
         });
         let (class, usage) = self.class_and_usage(pod);
+        let waits_since = before.as_ref().and_then(|row| row.waits_since);
         let row = PodRow {
             namespace,
             name,
             class,
             usage,
-            standing: Standing::of(pod),
+            standing: self.standing(pod),
+            waits_since,
             position: 0,
             state: PodState::Ignored,
             queue: before.map(|row| row.queue).unwrap_or_default(),
@@ -1327,11 +1425,12 @@ impl Engine {
         let nomination = self.nomination_told(Some(id), pod);
         let is_gated = SchedulingGates::pre_enqueue(&pod.spec.scheduling_gates).is_err();
         let is_same_info = self.cluster.pod_info(id) == info;
+        let standing = self.standing(pod);
         let Some(row) = self.pods[id.index()].as_mut() else {
             return false;
         };
         let wants_place = matches!(row.state, PodState::Queued | PodState::Unschedulable(_));
-        let is_same = (row.class, row.usage, row.standing) == (class, usage, Standing::of(pod))
+        let is_same = (row.class, row.usage, row.standing) == (class, usage, standing)
             && (row.owner, row.nominated_node) == (owner, nomination)
             && is_same_info;
         if !wants_place || !is_same || is_gated {

@@ -1,12 +1,14 @@
 //! What the engine keeps of each pod.
 
+use outrank_api::pod_resources::gpus;
 use outrank_api::time::unix_nanos;
 use outrank_api::types::Pod;
 
 use crate::cluster::{OwnerKey, PodUsage};
 use crate::engine::PodState;
-use crate::ids::{ClassId, Interner, PodId, Symbol};
-use crate::queue::QueueState;
+use crate::ids::{ClassId, Interner, PodId, Symbol, Symbols};
+use crate::preemption::safety::{LAST_CHECKPOINT, NON_PREEMPTIBLE};
+use crate::queue::{QueueState, TimeNanos};
 
 /// One pod.
 pub(crate) struct PodRow {
@@ -23,6 +25,8 @@ pub(crate) struct PodRow {
     /// Whether the pod's status says that it is nominated.
     pub(crate) is_nomination_told: bool,
     pub(crate) owner: Option<OwnerKey>,
+    /// When no node took it for the first time.
+    pub(crate) waits_since: Option<TimeNanos>,
 }
 
 /// What preemption reads of a pod, as preemptor and as victim.
@@ -36,20 +40,51 @@ pub(crate) struct Standing {
     pub(crate) preempts: bool,
     /// Whether it is being deleted because it was preempted.
     pub(crate) is_preempted: bool,
+    /// Whether it is being deleted at all.
+    pub(crate) is_terminating: bool,
+    /// Whether its `preemptionPolicy` is `NonPreemptible`.
+    pub(crate) is_non_preemptible: bool,
+    /// Its PriorityClass.
+    pub(crate) class: Option<Symbol>,
+    /// When it got its node, in nanoseconds since 1970; `None` if it does not say.
+    pub(crate) scheduled_nanos: Option<u64>,
+    /// When it last saved its work; `None` if it does not say.
+    pub(crate) checkpoint_nanos: Option<u64>,
+    /// GPUs that it holds.
+    pub(crate) gpus: u64,
 }
 
 impl Standing {
-    pub(crate) fn of(pod: &Pod) -> Self {
+    /// `reads_gpus` says whether somebody wants to know of GPUs, which takes time to count.
+    pub(crate) fn of(pod: &Pod, reads_gpus: bool, symbols: &mut Symbols) -> Self {
         let started = pod.status.start_time.as_deref();
-        let mut conditions = pod.status.conditions.iter();
-        let disrupted = conditions.find(|condition| condition.type_ == "DisruptionTarget");
+        let condition = |name: &str| {
+            let mut conditions = pod.status.conditions.iter();
+            conditions.find(|condition| condition.type_ == name)
+        };
+        let disrupted = condition("DisruptionTarget");
+        let scheduled = condition("PodScheduled").filter(|it| it.status == "True");
+        let scheduled = scheduled.and_then(|it| it.last_transition_time.as_deref());
+        let checkpoint = pod.metadata.annotations.get(LAST_CHECKPOINT);
+        let nanos = |text: &str| unix_nanos(text).and_then(|nanos| u64::try_from(nanos).ok());
+        let policy = pod.spec.preemption_policy.as_deref();
+        let class = pod.spec.priority_class_name.as_str();
         let by_scheduler =
             disrupted.is_some_and(|it| it.status == "True" && it.reason == "PreemptionByScheduler");
         Self {
             priority: priority(pod),
             started_nanos: started.and_then(unix_nanos).unwrap_or(i64::MAX),
-            preempts: pod.spec.preemption_policy.as_deref() != Some("Never"),
+            preempts: policy != Some("Never"),
             is_preempted: by_scheduler && pod.metadata.deletion_timestamp.is_some(),
+            is_terminating: pod.metadata.deletion_timestamp.is_some(),
+            is_non_preemptible: policy == Some(NON_PREEMPTIBLE),
+            class: (!class.is_empty()).then(|| symbols.intern(class)),
+            scheduled_nanos: scheduled.and_then(nanos),
+            checkpoint_nanos: checkpoint.and_then(|text| nanos(text)),
+            gpus: match reads_gpus {
+                true => u64::try_from(gpus(pod)).unwrap_or(0),
+                false => 0,
+            },
         }
     }
 }

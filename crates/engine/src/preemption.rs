@@ -24,6 +24,7 @@
 //! `plugins/defaultpreemption/default_preemption.go`, Kubernetes 1.36.
 
 mod budgets;
+pub mod safety;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -34,9 +35,11 @@ use crate::framework::{Code, IncomingPod, Reason, Refusal};
 use crate::ids::{NodeId, PodId, Symbol};
 use crate::pod_row::{PodRow, PodTable, Standing};
 use crate::profile::{PostFilterPlugin, Profile};
+use crate::queue::TimeNanos;
 use crate::tie_order::TieOrder;
 
 pub(crate) use budgets::Budgets;
+use safety::{Protected, Rules};
 
 /// Pods that are to be deleted so that another has a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +86,8 @@ pub struct PreemptionReport {
     pub possible_nodes: Vec<NodeId>,
     /// What is done; `None` if nothing helps.
     pub preemption: Option<Preemption>,
+    /// When a rule may no longer hold the pod back, on the engine's clock.
+    pub retry_at: Option<TimeNanos>,
 }
 
 /// Why a PostFilter plugin could not help.
@@ -103,6 +108,13 @@ pub enum PostFilterRefusal {
         /// Why nodes that were tried are of no use, and how many.
         rejected: Vec<(Refusal, usize)>,
     },
+    /// A rule holds the pod back ([`safety`]).
+    Held {
+        /// The rule, and what it is about now.
+        reason: String,
+        /// Who would be killed, were it not a dry run.
+        would_be: Option<Preemption>,
+    },
     /// A plugin failed.
     Failed(String),
 }
@@ -121,6 +133,7 @@ impl PostFilterRefusal {
                 node_count,
                 rejected,
             } => not_helpful(*node_count, rejected, cluster),
+            Self::Held { reason, .. } => reason.clone(),
             Self::Failed(error) => error.clone(),
         };
         format!("preemption: {text}")
@@ -191,6 +204,7 @@ pub(crate) struct Preemptor<'p> {
     /// All pods that are nominated to a node, by its name.
     pub(crate) nominated: &'p BTreeMap<Symbol, Vec<PodId>>,
     pub(crate) ties: &'p TieOrder,
+    pub(crate) rules: Rules<'p>,
 }
 
 impl Preemptor<'_> {
@@ -251,13 +265,42 @@ impl Preemptor<'_> {
         if refusal.is_some() {
             return refusal;
         }
+        let waits_since = self.row.waits_since.unwrap_or(self.rules.now);
+        if let Some(hold) = self.rules.hold(self.row.standing.priority, waits_since) {
+            report.retry_at = hold.retry_at;
+            return Some(PostFilterRefusal::Held {
+                reason: hold.reason,
+                would_be: None,
+            });
+        }
         self.find_candidates(evaluation, cluster, report);
-        match self.choose(report) {
-            Some(best) => {
-                report.preemption = Some(self.preemption(&best, cluster));
-                None
-            }
-            None => Some(refused(cluster.node_count(), &report.rejected, cluster)),
+        let Some(best) = self.choose(report) else {
+            return Some(refused(cluster.node_count(), &report.rejected, cluster));
+        };
+        report.retry_at = None;
+        let preemption = self.preemption(&best, cluster);
+        if self.rules.is_dry_run(self.row.standing.priority) {
+            return Some(self.would_be(preemption, cluster));
+        }
+        report.preemption = Some(preemption);
+        None
+    }
+
+    /// What a dry run says.
+    fn would_be(&self, preemption: Preemption, cluster: &Cluster) -> PostFilterRefusal {
+        let victims = preemption.victims.pods.iter().filter_map(|pod| {
+            let row = self.pods.row(*pod)?;
+            let text = |symbol| cluster.symbols.text(symbol);
+            Some(format!("{}/{}", text(row.namespace), text(row.name)))
+        });
+        let victims: Vec<String> = victims.collect();
+        PostFilterRefusal::Held {
+            reason: format!(
+                "PreemptionSafety: mode is DryRun; would have killed {} on {}",
+                victims.join(", "),
+                cluster.name(preemption.node)
+            ),
+            would_be: Some(preemption),
         }
     }
 
@@ -274,12 +317,72 @@ impl Preemptor<'_> {
         let filters = Filters::new(self.profile, &self.incoming, cluster);
         let mut copy = cluster.clone();
         let mut dry_run = DryRun::new(self, filters, &mut copy);
+        let enough = self.enough_candidates(nodes.len());
+        let mut without_violation = 0;
         for node in nodes {
-            match dry_run.select_victims(node) {
-                Ok(victims) => report.candidates.push(Candidate { node, victims }),
-                Err(refusal) => report.rejected.push((node, refusal)),
+            match self.try_node(&mut dry_run, node) {
+                Ok(victims) => {
+                    without_violation += usize::from(victims.violating.is_empty());
+                    report.candidates.push(Candidate { node, victims });
+                    if without_violation > 0 && report.candidates.len() >= enough {
+                        break;
+                    }
+                }
+                Err((refusal, retry_at)) => {
+                    report.rejected.push((node, refusal));
+                    let times = [report.retry_at, retry_at].into_iter().flatten();
+                    report.retry_at = times.min();
+                }
             }
         }
+    }
+
+    /// How many candidates of so many nodes end the search.
+    fn enough_candidates(&self, nodes: usize) -> usize {
+        let Some(minimum) = self.profile.minimum_candidates else {
+            return nodes;
+        };
+        let share = nodes * usize::from(minimum.percentage) / 100;
+        share.max(minimum.absolute).min(nodes)
+    }
+
+    /// Who must go from a node, or why that is of no use or not allowed, and until when.
+    fn try_node(
+        &self,
+        dry_run: &mut DryRun<'_, '_, '_>,
+        node: NodeId,
+    ) -> Result<Victims, (Refusal, Option<TimeNanos>)> {
+        let priority = self.row.standing.priority;
+        match dry_run.select_victims(node) {
+            Ok(victims) => match self.rules.check(&victims, priority, self.pods) {
+                Ok(()) => Ok(victims),
+                Err(hold) => Err((hold.refusal(), hold.retry_at)),
+            },
+            Err(mut refusal) => {
+                let protected = self.protected(node, dry_run.cluster);
+                refusal.reasons.extend(protected.reasons());
+                Err((refusal, protected.until))
+            }
+        }
+    }
+
+    /// The pods of lower priority of a node that may not be victims.
+    fn protected(&self, node: NodeId, cluster: &Cluster) -> Protected {
+        let mut protected = Protected::default();
+        if !self.rules.are_any() {
+            return protected;
+        }
+        let priority = self.row.standing.priority;
+        let rows = cluster
+            .pods(node)
+            .iter()
+            .filter_map(|pod| self.pods.row(*pod));
+        for row in rows.filter(|row| row.standing.priority < priority) {
+            if let Some(protection) = self.rules.protection(&row.standing, priority) {
+                protected.add(protection);
+            }
+        }
+        protected
     }
 
     /// What the node said to which the pod is nominated; `None` if it is not nominated.
@@ -298,8 +401,14 @@ impl Preemptor<'_> {
         nominated_code: Option<Code>,
         cluster: &Cluster,
     ) -> Option<PostFilterRefusal> {
-        if !self.row.standing.preempts {
-            return Some(PostFilterRefusal::NeverPreempts);
+        if !self.rules.preempts(&self.row.standing) {
+            return Some(match self.row.standing.is_non_preemptible {
+                true => PostFilterRefusal::Held {
+                    reason: "not eligible due to preemptionPolicy=NonPreemptible.".into(),
+                    would_be: None,
+                },
+                false => PostFilterRefusal::NeverPreempts,
+            });
         }
         if nominated_code == Some(Code::UnschedulableAndUnresolvable) {
             return None;
@@ -315,14 +424,15 @@ impl Preemptor<'_> {
 
     /// Whether a pod may be a victim of this one.
     fn may_preempt(&self, victim: &Standing) -> bool {
-        victim.priority < self.row.standing.priority
+        let priority = self.row.standing.priority;
+        victim.priority < priority && self.rules.protection(victim, priority).is_none()
     }
 
     /// The best candidate; the rest of what is as good goes into the report.
     fn choose(&self, report: &mut PreemptionReport) -> Option<Candidate> {
         let costs = report.candidates.iter();
         let costs: Vec<Cost> = costs
-            .map(|candidate| Cost::new(&candidate.victims, self.pods))
+            .map(|candidate| Cost::new(&candidate.victims, self.pods, &self.rules))
             .collect();
         let least = costs.iter().min()?;
         let candidates = report.candidates.iter().zip(&costs);
@@ -401,6 +511,8 @@ fn refused(
 pub(crate) struct Cost {
     pdb_violations: usize,
     highest_priority: i32,
+    /// Work that victims lose, if that counts; else 0.
+    lost_work: u64,
     /// Each priority counts from the lowest possible one on, so that every pod counts.
     priority_sum: i64,
     victims: usize,
@@ -409,7 +521,7 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    pub(crate) fn new(victims: &Victims, pods: PodTable<'_>) -> Self {
+    pub(crate) fn new(victims: &Victims, pods: PodTable<'_>, rules: &Rules<'_>) -> Self {
         let rows = || victims.pods.iter().filter_map(|pod| pods.row(*pod));
         let standings = || rows().map(|row| row.standing);
         let highest = standings().map(|it| it.priority).max().unwrap_or(i32::MIN);
@@ -418,6 +530,9 @@ impl Cost {
         Self {
             pdb_violations: victims.violating.len(),
             highest_priority: highest,
+            lost_work: standings()
+                .map(|it| rules.lost_work(&it))
+                .fold(0, u64::saturating_add),
             priority_sum: standings()
                 .map(|it| i64::from(it.priority) - i64::from(i32::MIN))
                 .sum(),
@@ -506,7 +621,9 @@ impl<'d, 'p, 'f> DryRun<'d, 'p, 'f> {
         node: NodeId,
         potential: Vec<(PodId, &'p PodUsage)>,
     ) -> (Victims, Vec<(PodId, &'p PodUsage)>) {
-        let mut count = self.preemptor.budgets.count();
+        let priority = self.preemptor.row.standing.priority;
+        let is_strict = self.preemptor.rules.is_strict(priority);
+        let mut count = self.preemptor.budgets.count(is_strict);
         let violates = |pod: &(PodId, &PodUsage)| {
             let identity = self.cluster.identity(self.cluster.pod_info(pod.0).identity);
             let row = self.preemptor.pods.row(pod.0);

@@ -44,6 +44,7 @@ use crate::plugins::volume_binding::VolumeBinding;
 use crate::plugins::volume_restrictions::VolumeRestrictions;
 use crate::plugins::volume_zone::VolumeZone;
 use crate::pod_class::PodClass;
+use crate::preemption::safety::{PreemptionSafety, PreemptionSafetyArgs};
 use crate::release::Release;
 use crate::storage::{Cloud, VolumeReservation};
 
@@ -52,6 +53,16 @@ pub const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
 
 /// The name in configurations of the plugin that preempts ([`crate::preemption`]).
 pub const DEFAULT_PREEMPTION: &str = "DefaultPreemption";
+
+/// How many candidates end the search for more, once one of them violates no budget: the
+/// larger of a share of the nodes that are tried and a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MinimumCandidates {
+    /// `minCandidateNodesPercentage`, 0 to 100.
+    pub percentage: u8,
+    /// `minCandidateNodesAbsolute`.
+    pub absolute: usize,
+}
 
 /// A plugin that is asked when no node takes a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +108,11 @@ pub struct ProfileConfig {
     pub reserve: Option<Vec<String>>,
     /// Arguments of NodeAffinity.
     pub added_affinity: Option<NodeAffinitySpec>,
+    /// Arguments of DefaultPreemption: how many candidates end the search for more; `None` is
+    /// all.
+    pub minimum_candidates: Option<MinimumCandidates>,
+    /// What makes preemption safer than upstream's; `None` is nothing.
+    pub preemption_safety: Option<PreemptionSafetyArgs>,
     /// Arguments of InterPodAffinity.
     pub inter_pod_affinity: InterPodAffinityArgs,
     /// Constraints that PodTopologySpread gives to pods without any; `None` is the built-in
@@ -196,6 +212,8 @@ impl Default for ProfileConfig {
             reserve: None,
             score: score.map(|(name, weight)| (name.to_owned(), weight)).into(),
             added_affinity: None,
+            minimum_candidates: None,
+            preemption_safety: None,
             inter_pod_affinity: InterPodAffinityArgs::default(),
             default_spread_constraints: None,
             node_resources_fit: NodeResourcesFitArgs::default(),
@@ -336,6 +354,10 @@ pub struct Profile {
     pub balanced_resources: Vec<String>,
     /// The PostFilter plugins, in order.
     pub post_filters: Vec<PostFilterPlugin>,
+    /// As configured.
+    pub minimum_candidates: Option<MinimumCandidates>,
+    /// As configured.
+    pub(crate) preemption_safety: Option<PreemptionSafety>,
     /// What goes wrong once a pod has its node: Reserve reads what PreFilter did not leave.
     pub reserve_error: Option<String>,
     /// Whether PreFilter may restrict pods to nodes that they name.
@@ -378,6 +400,9 @@ impl Profile {
         if config.release == Release::V1_20 {
             cluster.keep_legacy();
         }
+        let safety = config.preemption_safety.as_ref();
+        let preemption_safety =
+            safety.map(|args| PreemptionSafety::new(args, &mut cluster.symbols));
         let mut builder = Builder {
             config,
             own,
@@ -403,6 +428,8 @@ impl Profile {
             annotations: Vec::new(),
             fit_resources: config.scored_resources(),
             balanced_resources: config.balanced_allocation_resources.clone(),
+            minimum_candidates: config.minimum_candidates,
+            preemption_safety,
             post_filters: (config.post_filter.iter())
                 .filter_map(|name| PostFilterPlugin::find(name))
                 .collect(),

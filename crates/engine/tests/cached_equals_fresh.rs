@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use outrank_engine::evaluation::Evaluation;
 use outrank_engine::ids::{NodeId, PodId};
 use outrank_engine::preemption::Preemption;
-use outrank_engine::{Decision, Engine, EngineConfig, Outcome, PodState};
+use outrank_engine::{Decision, Engine, EngineConfig, Outcome, PodState, TimeNanos};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -38,7 +38,7 @@ enum Expected {
     Error(String),
 }
 
-fn expected(pod: PodId, evaluation: &Evaluation, engine: &Engine) -> Expected {
+fn expected(pod: PodId, evaluation: &Evaluation, engine: &Engine, now: TimeNanos) -> Expected {
     let cluster = engine.cluster();
     let names = |nodes: &[NodeId]| {
         let mut names: Vec<String> = nodes.iter().map(|&n| cluster.name(n).to_owned()).collect();
@@ -67,7 +67,7 @@ fn expected(pod: PodId, evaluation: &Evaluation, engine: &Engine) -> Expected {
     match evaluation.feasible.as_slice() {
         [] if evaluation.error.is_none() => {
             let mut diagnosis = evaluation.diagnosis(cluster);
-            let report = engine.preemption(pod, evaluation).unwrap_or_default();
+            let report = engine.preemption(pod, evaluation, now).unwrap_or_default();
             diagnosis.post_filter = report.refusals;
             Expected::Unschedulable {
                 message: diagnosis.message(cluster),
@@ -103,7 +103,7 @@ fn told(preemption: &Preemption, engine: &Engine) -> String {
 }
 
 /// The pods that want a place and what is expected of each.
-fn all_expected(engine: &Engine) -> BTreeMap<PodId, Expected> {
+fn all_expected(engine: &Engine, now: TimeNanos) -> BTreeMap<PodId, Expected> {
     let wants_place = |pod: &PodId| {
         matches!(
             engine.pod_state(*pod),
@@ -112,7 +112,7 @@ fn all_expected(engine: &Engine) -> BTreeMap<PodId, Expected> {
     };
     let expect = |pod| {
         let evaluation = engine.evaluate(pod)?;
-        Some((pod, expected(pod, &evaluation, engine)))
+        Some((pod, expected(pod, &evaluation, engine, now)))
     };
     engine
         .pods()
@@ -176,7 +176,7 @@ fn play(history: &History) -> Vec<String> {
     for step in &history.steps {
         match step {
             Step::Decide => {
-                let expected = all_expected(&world.engine);
+                let expected = all_expected(&world.engine, world.now);
                 if let Some(decision) = world.engine.next(world.now) {
                     check(
                         &decision,
@@ -189,7 +189,7 @@ fn play(history: &History) -> Vec<String> {
                 }
             }
             Step::DecidePod(which) => {
-                let expected = all_expected(&world.engine);
+                let expected = all_expected(&world.engine, world.now);
                 let Some(pod) = world.pick_pod(*which) else {
                     continue;
                 };
@@ -218,7 +218,7 @@ fn drain(world: &mut World) -> Vec<String> {
         world.evict(&decision);
         assert!(told.len() < 10_000, "the queue never drains");
     }
-    for (pod, expected) in all_expected(&world.engine) {
+    for (pod, expected) in all_expected(&world.engine, world.now) {
         let name = world.engine.pod_name(pod);
         let state = world.engine.pod_state(pod);
         // Pods that something is wrong with wait although there may be room; and nobody wakes
@@ -390,7 +390,7 @@ fn decide_all(
         let pod = pod_named(&format!("p{number}"), template);
         engine.handle(outrank_engine::Event::PodChanged(pod), 0);
         while let Some(pod) = engine.pods().last()
-            && let expected = expected(pod, &engine.evaluate(pod).expect("known"), &engine)
+            && let expected = expected(pod, &engine.evaluate(pod).expect("known"), &engine, 0)
             && let Some(decision) = engine.next(0)
         {
             let node = match decision.outcome {

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::sync::Arc;
 
+use outrank_api::pod_resources::gpus;
 use outrank_api::time::rfc3339;
 use outrank_api::types::Pod;
 use outrank_engine::ids::{NodeId, PodId};
@@ -18,7 +19,6 @@ use outrank_engine::{Engine, Event, Outcome, TimeNanos};
 use serde::Serialize;
 
 use crate::run::RunOptions;
-use crate::run::kills::gpus;
 use crate::scenario::Scenario;
 use crate::trace::Trace;
 
@@ -169,6 +169,9 @@ struct Replay {
 impl Replay {
     fn new(trace: &Trace, scenario: Scenario, options: &RunOptions) -> Result<Self, String> {
         let mut engine = options.engine()?;
+        for event in scenario.surroundings {
+            engine.handle(event, 0);
+        }
         for node in scenario.nodes {
             engine.handle(Event::NodeChanged(node), 0);
         }
@@ -214,7 +217,10 @@ impl Replay {
         loop {
             let arrival = self.tasks.get(arrived).map(|task| task.arrival);
             let departure = self.departures.peek().map(|Reverse((time, ..))| *time);
-            let Some(now) = arrival.into_iter().chain(departure).min() else {
+            // A rule may hold a pod back only for a time.
+            let retry = self.engine.next_retry();
+            let times = [arrival, departure, retry].into_iter().flatten();
+            let Some(now) = times.min() else {
                 break;
             };
             self.now = now;

@@ -96,7 +96,10 @@ impl Scenario {
             match object {
                 Object::Node(node) => nodes.push((**node).clone()),
                 Object::Pod(pod) => pods.push((**pod).clone()),
-                Object::PriorityClass(class) => classes.push((**class).clone()),
+                Object::PriorityClass(class) => {
+                    classes.push((**class).clone());
+                    surroundings.push(Event::PriorityClassChanged((**class).clone()));
+                }
                 Object::Namespace(it) => {
                     surroundings.push(Event::NamespaceChanged((**it).clone()));
                 }
@@ -169,8 +172,10 @@ impl Scenario {
         pods: Vec<Pod>,
         classes: &[PriorityClass],
     ) -> Result<Self, String> {
+        let classes_told = classes.iter().cloned().map(Event::PriorityClassChanged);
         let mut scenario = Self {
             nodes,
+            surroundings: classes_told.collect(),
             ..Self::default()
         };
         scenario.admit(pods, Vec::new(), classes)?;

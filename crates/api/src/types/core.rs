@@ -684,6 +684,9 @@ pub struct PodCondition {
     /// Message for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// When the status last changed, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<String>,
 }
 
 /// One of `status.containerStatuses`.

@@ -20,6 +20,8 @@ struct Budget {
     disruptions_allowed: i64,
     /// Names of pods whose disruption is already counted, sorted.
     disrupted_pods: Box<[Symbol]>,
+    /// Pods that were killed here since the status last said something new.
+    in_flight: i64,
 }
 
 impl Budgets {
@@ -32,11 +34,33 @@ impl Budgets {
             selector: LabelMatch::compile(object.spec.selector.as_ref(), symbols),
             disruptions_allowed: object.status.disruptions_allowed.into(),
             disrupted_pods: disrupted.into(),
+            in_flight: 0,
         };
         let namespace = symbols.intern(&object.metadata.namespace);
         let name = symbols.intern(&object.metadata.name);
         let of_namespace = self.by_namespace.entry(namespace).or_default();
+        let in_flight = match of_namespace.get(&name) {
+            // The status has not caught up yet.
+            Some(known) if known.disruptions_allowed == budget.disruptions_allowed => {
+                known.in_flight
+            }
+            _ => 0,
+        };
+        let budget = Budget {
+            in_flight,
+            ..budget
+        };
         of_namespace.insert(name, budget);
+    }
+
+    /// Notes a pod that is killed before any budget can say so.
+    pub(crate) fn note_kill(&mut self, pod: &PodIdentity) {
+        let budgets = self.by_namespace.get_mut(&pod.namespace);
+        for budget in budgets.into_iter().flat_map(BTreeMap::values_mut) {
+            if budget.selects(pod) {
+                budget.in_flight += 1;
+            }
+        }
     }
 
     /// Forgets a budget.
@@ -46,41 +70,48 @@ impl Budgets {
         }
     }
 
-    /// Starts to count who would go.
-    pub(crate) fn count(&self) -> BudgetCount<'_> {
+    /// Starts to count who would go. Strictly, pods that were killed before the budgets could
+    /// say so count, too; upstream does not count these.
+    pub(crate) fn count(&self, is_strict: bool) -> BudgetCount<'_> {
         BudgetCount {
             budgets: self,
+            is_strict,
             taken: BTreeMap::new(),
         }
+    }
+}
+
+impl Budget {
+    /// Whether it is about a pod. A pod without labels has no budget, and a budget whose
+    /// selector is empty no pods.
+    fn selects(&self, pod: &PodIdentity) -> bool {
+        !pod.labels.is_empty() && !self.selector.is_empty() && self.selector.matches(&pod.labels)
     }
 }
 
 /// What is left of budgets while some pods go, one after the other.
 pub(crate) struct BudgetCount<'b> {
     budgets: &'b Budgets,
+    is_strict: bool,
     taken: BTreeMap<(Symbol, Symbol), i64>,
 }
 
 impl BudgetCount<'_> {
-    /// Counts a pod that goes; returns whether some budget does not allow that. A pod without
-    /// labels has no budget, and a budget whose selector is empty no pods
+    /// Counts a pod that goes; returns whether some budget does not allow that
     /// (`default_preemption.go` filterPodsWithPDBViolation, Kubernetes 1.36).
     pub(crate) fn take(&mut self, pod: &PodIdentity, name: Symbol) -> bool {
         let Some(budgets) = self.budgets.by_namespace.get(&pod.namespace) else {
             return false;
         };
-        if pod.labels.is_empty() {
-            return false;
-        }
         let mut is_violated = false;
         for (budget_name, budget) in budgets {
-            let selects = !budget.selector.is_empty() && budget.selector.matches(&pod.labels);
-            if !selects || budget.disrupted_pods.binary_search(&name).is_ok() {
+            if !budget.selects(pod) || budget.disrupted_pods.binary_search(&name).is_ok() {
                 continue;
             }
             let taken = self.taken.entry((pod.namespace, *budget_name)).or_insert(0);
             *taken += 1;
-            is_violated |= *taken > budget.disruptions_allowed;
+            let in_flight = if self.is_strict { budget.in_flight } else { 0 };
+            is_violated |= *taken > budget.disruptions_allowed - in_flight;
         }
         is_violated
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use outrank_api::decode::{Object, ObjectKey, ObjectKind};
 use outrank_api::labels::Selector;
-use outrank_api::pod_resources::scheduler_resources;
+use outrank_api::pod_resources::gpus;
 use outrank_api::time::unix_nanos;
 use outrank_api::types::{OwnerReference, Pod, PodDisruptionBudget};
 use outrank_controllers::disruption::{budget_status, is_healthy};
@@ -276,19 +276,4 @@ impl<'s> Run<'s> {
             self.engine.handle(Event::BudgetChanged(budget), self.now);
         }
     }
-}
-
-/// How many GPUs a pod holds: units of extended resources that are called so, such as
-/// `nvidia.com/gpu` and `nvidia.com/mig-1g.5gb`.
-pub(crate) fn gpus(pod: &Pod) -> i64 {
-    let is_gpu = |name: &str| {
-        let device = name.rsplit('/').next().unwrap_or_default();
-        device == "gpu" || device.starts_with("mig-") || device.starts_with("gpu.")
-    };
-    let resources = scheduler_resources(pod);
-    let scalar = resources.scalar.iter();
-    scalar
-        .filter(|(name, _)| is_gpu(name))
-        .map(|(_, amount)| amount)
-        .sum()
 }

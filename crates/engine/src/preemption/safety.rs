@@ -1,0 +1,489 @@
+//! What makes preemption safe to switch on, and kube-scheduler does not have.
+//!
+//! * **NonPreemptible** priority classes: their pods queue by priority like any other, and once
+//!   they have a place nobody takes it from them. A class says so by
+//!   `preemptionPolicy: NonPreemptible` or, where the API server refuses that, by the annotation
+//!   [`PREEMPTION_POLICY`]. With the policy its pods preempt nobody, unless the annotation
+//!   [`PREEMPTS_LOWER_PRIORITY`] is `true`; with the annotation the policy of the class stands.
+//! * **Toleration** of preemption (annotations [`MINIMUM_PREEMPTABLE_PRIORITY`] and
+//!   [`TOLERATION_SECONDS`] of a class, as in PreemptionToleration of scheduler-plugins): only
+//!   pods of at least that priority preempt pods of the class, for so many seconds after these
+//!   got their node; negative is for ever, absent is 0, which is not at all.
+//! * [`PreemptionSafetyArgs`]: budgets of victims, a delay, a minimum run time, victims by lost
+//!   work, PodDisruptionBudgets that are never violated, and a dry run.
+//!
+//! Pods of at least [`PreemptionSafetyArgs::exempt_priority`] are held back by none of it, so
+//! that what nodes cannot do without always gets in.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use outrank_api::types::PriorityClass;
+use rustc_hash::FxHashMap;
+
+use super::Victims;
+use crate::framework::{Code, Reason, Refusal};
+use crate::ids::{Symbol, Symbols};
+use crate::pod_row::{PodRow, PodTable, Standing};
+use crate::queue::TimeNanos;
+
+/// Annotation of a PriorityClass: `NonPreemptible` means what that `preemptionPolicy` would.
+pub const PREEMPTION_POLICY: &str = "scheduling.outrank.dev/preemption-policy";
+/// Annotation of a PriorityClass with `preemptionPolicy: NonPreemptible`: `true` has its pods
+/// preempt others.
+pub const PREEMPTS_LOWER_PRIORITY: &str = "scheduling.outrank.dev/preempts-lower-priority";
+/// Annotation of a PriorityClass: pods below this priority do not preempt its pods.
+pub const MINIMUM_PREEMPTABLE_PRIORITY: &str =
+    "preemption-toleration.scheduling.x-k8s.io/minimum-preemptable-priority";
+/// Annotation of a PriorityClass: for how many seconds that holds.
+pub const TOLERATION_SECONDS: &str = "preemption-toleration.scheduling.x-k8s.io/toleration-seconds";
+/// Annotation of a pod: when it last saved its work (RFC 3339).
+pub const LAST_CHECKPOINT: &str = "scheduling.outrank.dev/last-checkpoint";
+
+/// The name under which rules are told and configured.
+pub const PREEMPTION_SAFETY: &str = "PreemptionSafety";
+
+/// The policy of pods that nobody preempts.
+pub(crate) const NON_PREEMPTIBLE: &str = "NonPreemptible";
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+const MINUTE_NANOS: u64 = 60 * NANOS_PER_SECOND;
+
+/// Whether preemptions are carried out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PreemptionMode {
+    /// Nobody is killed.
+    Off,
+    /// Nobody is killed, but it is told who would be.
+    DryRun,
+    /// Victims are killed.
+    #[default]
+    Enforce,
+}
+
+/// How safe preemption is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreemptionSafetyArgs {
+    /// Whether preemptions are carried out.
+    pub mode: PreemptionMode,
+    /// Pods of at least this priority are held back by no rule.
+    pub exempt_priority: i32,
+    /// How many victims there may be.
+    pub budgets: Vec<PreemptionBudget>,
+    /// How long a pod waits before others are killed for it, so that an autoscaler may help.
+    pub delay_seconds: u64,
+    /// How long a pod has run at least before it may be a victim.
+    pub minimum_run_seconds: u64,
+    /// Whether of victims of the same priority those are preferred that lose the least work:
+    /// GPUs (at least 1) times the seconds since they started or saved their work.
+    pub prefers_least_lost_work: bool,
+    /// Whether a PodDisruptionBudget is never violated, victims that it does not count yet
+    /// considered.
+    pub strict_pdb: bool,
+}
+
+impl Default for PreemptionSafetyArgs {
+    fn default() -> Self {
+        Self {
+            mode: PreemptionMode::default(),
+            // That of system-node-critical.
+            exempt_priority: 2_000_001_000,
+            budgets: Vec::new(),
+            delay_seconds: 0,
+            minimum_run_seconds: 0,
+            prefers_least_lost_work: false,
+            strict_pdb: false,
+        }
+    }
+}
+
+/// How many victims there may be: of a priority class, of a namespace, of both, or in all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PreemptionBudget {
+    /// Only victims of this class count.
+    pub priority_class_name: Option<String>,
+    /// Only victims in this namespace count.
+    pub namespace: Option<String>,
+    /// So many in any 60 seconds.
+    pub victims_per_minute: Option<usize>,
+    /// So many at once.
+    pub victims_per_decision: Option<usize>,
+}
+
+impl PreemptionBudget {
+    fn name(&self) -> String {
+        let class = self.priority_class_name.as_ref();
+        let class = class.map(|class| format!(" of priority class {class}"));
+        let namespace = self.namespace.as_ref();
+        let namespace = namespace.map(|namespace| format!(" in namespace {namespace}"));
+        format!(
+            "victims{}{}",
+            class.unwrap_or_default(),
+            namespace.unwrap_or_default()
+        )
+    }
+}
+
+/// [`PreemptionSafetyArgs`] ready to decide.
+#[derive(Clone, Debug)]
+pub(crate) struct PreemptionSafety {
+    pub(crate) args: PreemptionSafetyArgs,
+    /// Class and namespace of each budget; `None` is any.
+    scopes: Vec<(Option<Symbol>, Option<Symbol>)>,
+}
+
+impl PreemptionSafety {
+    pub(crate) fn new(args: &PreemptionSafetyArgs, symbols: &mut Symbols) -> Self {
+        let budgets = args.budgets.iter();
+        let scopes = budgets.map(|budget| {
+            let mut intern = |name: &Option<String>| name.as_ref().map(|name| symbols.intern(name));
+            (
+                intern(&budget.priority_class_name),
+                intern(&budget.namespace),
+            )
+        });
+        Self {
+            scopes: scopes.collect(),
+            args: args.clone(),
+        }
+    }
+
+    /// The arguments, unless pods of the priority are held back by no rule.
+    fn for_priority(&self, priority: i32) -> Option<&PreemptionSafetyArgs> {
+        (priority < self.args.exempt_priority).then_some(&self.args)
+    }
+}
+
+/// Whether a budget is about victims of a class and namespace.
+fn covers(
+    scope: (Option<Symbol>, Option<Symbol>),
+    class: Option<Symbol>,
+    namespace: Symbol,
+) -> bool {
+    scope.0.is_none_or(|wanted| class == Some(wanted))
+        && scope.1.is_none_or(|wanted| namespace == wanted)
+}
+
+/// What a PriorityClass says of preemption beside its priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClassRule {
+    is_non_preemptible: bool,
+    preempts_lower_priority: bool,
+    /// Below this priority nobody preempts, for so many seconds.
+    toleration: Option<(i32, i64)>,
+}
+
+impl ClassRule {
+    /// The rule of a class; `None` if it says nothing special.
+    pub(crate) fn of(class: &PriorityClass) -> Option<Self> {
+        let annotation = |key: &str| class.metadata.annotations.get(key).map(String::as_str);
+        let by_policy = class.preemption_policy.as_deref() == Some(NON_PREEMPTIBLE);
+        let by_annotation = annotation(PREEMPTION_POLICY) == Some(NON_PREEMPTIBLE);
+        let seconds = annotation(TOLERATION_SECONDS).and_then(|text| text.parse().ok());
+        let minimum = annotation(MINIMUM_PREEMPTABLE_PRIORITY).and_then(|text| text.parse().ok());
+        // Without a minimum any higher priority preempts.
+        let minimum = minimum.unwrap_or(class.value.saturating_add(1));
+        let rule = Self {
+            is_non_preemptible: by_policy || by_annotation,
+            preempts_lower_priority: annotation(PREEMPTS_LOWER_PRIORITY) == Some("true"),
+            toleration: seconds.map(|seconds| (minimum, seconds)),
+        };
+        let is_special = rule.is_non_preemptible || rule.toleration.is_some();
+        is_special.then_some(rule)
+    }
+}
+
+/// Pods that were killed lately.
+#[derive(Debug, Default)]
+pub(crate) struct KillLog {
+    kills: VecDeque<Kill>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Kill {
+    at: TimeNanos,
+    class: Option<Symbol>,
+    namespace: Symbol,
+}
+
+impl KillLog {
+    /// Notes a pod that is killed.
+    pub(crate) fn push(&mut self, now: TimeNanos, victim: &PodRow) {
+        while self
+            .kills
+            .front()
+            .is_some_and(|kill| kill.at.saturating_add(MINUTE_NANOS) <= now)
+        {
+            self.kills.pop_front();
+        }
+        self.kills.push_back(Kill {
+            at: now,
+            class: victim.standing.class,
+            namespace: victim.namespace,
+        });
+    }
+}
+
+/// Why a pod may not be a victim, and until when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Protection {
+    rule: &'static str,
+    /// `None` is for ever.
+    until: Option<TimeNanos>,
+}
+
+/// Why nobody may be killed now, and from when on that may be otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hold {
+    pub(crate) reason: String,
+    pub(crate) retry_at: Option<TimeNanos>,
+}
+
+/// All rules, and what they look at.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules<'r> {
+    pub(crate) safety: Option<&'r PreemptionSafety>,
+    pub(crate) classes: &'r FxHashMap<Symbol, ClassRule>,
+    pub(crate) kills: &'r KillLog,
+    pub(crate) now: TimeNanos,
+}
+
+impl Rules<'_> {
+    /// Whether any rule may have a say. Without one preemption is upstream's.
+    pub(crate) fn are_any(&self) -> bool {
+        self.safety.is_some() || !self.classes.is_empty()
+    }
+
+    fn exempt_priority(&self) -> i32 {
+        let default = PreemptionSafetyArgs::default().exempt_priority;
+        self.safety
+            .map_or(default, |safety| safety.args.exempt_priority)
+    }
+
+    fn class(&self, standing: &Standing) -> Option<&ClassRule> {
+        self.classes.get(&standing.class?)
+    }
+
+    /// Whether a pod preempts others, as far as its policy goes.
+    pub(crate) fn preempts(&self, pod: &Standing) -> bool {
+        match pod.is_non_preemptible {
+            true => self
+                .class(pod)
+                .is_some_and(|class| class.preempts_lower_priority),
+            false => pod.preempts,
+        }
+    }
+
+    /// Why a pod may not be a victim of one of a higher priority.
+    pub(crate) fn protection(&self, victim: &Standing, priority: i32) -> Option<Protection> {
+        if priority >= self.exempt_priority() {
+            return None;
+        }
+        let class = self.class(victim);
+        if victim.is_non_preemptible || class.is_some_and(|class| class.is_non_preemptible) {
+            return Some(Protection {
+                rule: NON_PREEMPTIBLE,
+                until: None,
+            });
+        }
+        let tolerated = class.and_then(|class| self.toleration(class, victim, priority));
+        tolerated.or_else(|| self.minimum_run_time(victim))
+    }
+
+    fn toleration(
+        &self,
+        class: &ClassRule,
+        victim: &Standing,
+        priority: i32,
+    ) -> Option<Protection> {
+        let (minimum, seconds) = class.toleration?;
+        if priority >= minimum {
+            return None;
+        }
+        let rule = "toleration of preemption";
+        let until = match u64::try_from(seconds) {
+            Err(_) => return Some(Protection { rule, until: None }),
+            Ok(seconds) => victim
+                .scheduled_nanos
+                .map(|at| at.saturating_add(seconds.saturating_mul(NANOS_PER_SECOND))),
+        };
+        // A pod that does not say when it got its node got it just now.
+        let is_over = until.is_some_and(|until| until <= self.now) || seconds == 0;
+        (!is_over).then_some(Protection { rule, until })
+    }
+
+    fn minimum_run_time(&self, victim: &Standing) -> Option<Protection> {
+        let seconds = self.safety?.args.minimum_run_seconds;
+        if seconds == 0 {
+            return None;
+        }
+        let rule = "minimum run time";
+        let started = u64::try_from(victim.started_nanos).unwrap_or(0);
+        let until = started.saturating_add(seconds.saturating_mul(NANOS_PER_SECOND));
+        (until > self.now).then_some(Protection {
+            rule,
+            until: (until < TimeNanos::MAX).then_some(until),
+        })
+    }
+
+    /// Why nobody is killed for a pod yet, whoever it would be; `waits_since` is when it was
+    /// first refused.
+    pub(crate) fn hold(&self, priority: i32, waits_since: TimeNanos) -> Option<Hold> {
+        let safety = self.safety?.for_priority(priority)?;
+        if safety.mode == PreemptionMode::Off {
+            let reason = "PreemptionSafety: mode is Off".into();
+            let retry_at = None;
+            return Some(Hold { reason, retry_at });
+        }
+        let delay_nanos = safety.delay_seconds.saturating_mul(NANOS_PER_SECOND);
+        let until = waits_since.saturating_add(delay_nanos);
+        (until > self.now).then(|| Hold {
+            reason: format!(
+                "PreemptionSafety: delay of {} s before preempting, {} s to go",
+                safety.delay_seconds,
+                (until - self.now).div_ceil(NANOS_PER_SECOND)
+            ),
+            retry_at: Some(until),
+        })
+    }
+
+    /// Whether it is only told who would be killed.
+    pub(crate) fn is_dry_run(&self, priority: i32) -> bool {
+        let safety = self.safety.and_then(|it| it.for_priority(priority));
+        safety.is_some_and(|it| it.mode == PreemptionMode::DryRun)
+    }
+
+    /// Whether the work that victims lose is part of their cost.
+    pub(crate) fn lost_work(&self, standing: &Standing) -> u64 {
+        if !self
+            .safety
+            .is_some_and(|it| it.args.prefers_least_lost_work)
+        {
+            return 0;
+        }
+        let started = u64::try_from(standing.started_nanos).unwrap_or(0);
+        let saved = standing.checkpoint_nanos.unwrap_or(0).max(started);
+        let lost_seconds = self.now.saturating_sub(saved) / NANOS_PER_SECOND;
+        lost_seconds.saturating_mul(standing.gpus.max(1))
+    }
+
+    /// Whether PodDisruptionBudgets are never violated by a pod of the priority.
+    pub(crate) fn is_strict(&self, priority: i32) -> bool {
+        let safety = self.safety.and_then(|it| it.for_priority(priority));
+        safety.is_some_and(|it| it.strict_pdb)
+    }
+
+    /// Whether these victims are too many, and until when.
+    pub(crate) fn check(
+        &self,
+        victims: &Victims,
+        priority: i32,
+        pods: PodTable<'_>,
+    ) -> Result<(), Hold> {
+        let Some(safety) = self.safety else {
+            return Ok(());
+        };
+        let Some(args) = safety.for_priority(priority) else {
+            return Ok(());
+        };
+        if args.strict_pdb && !victims.violating.is_empty() {
+            let count = victims.violating.len();
+            return Err(Hold {
+                reason: format!(
+                    "PreemptionSafety: {count} victim(s) against a PodDisruptionBudget"
+                ),
+                retry_at: None,
+            });
+        }
+        let rows = victims.pods.iter().filter_map(|pod| pods.row(*pod));
+        let rows: Vec<&PodRow> = rows.filter(|row| !row.standing.is_terminating).collect();
+        let mut budgets = args.budgets.iter().zip(&safety.scopes);
+        budgets.try_for_each(|(budget, scope)| self.check_budget(budget, *scope, &rows))
+    }
+
+    fn check_budget(
+        &self,
+        budget: &PreemptionBudget,
+        scope: (Option<Symbol>, Option<Symbol>),
+        victims: &[&PodRow],
+    ) -> Result<(), Hold> {
+        let covered = victims
+            .iter()
+            .filter(|row| covers(scope, row.standing.class, row.namespace));
+        let count = covered.count();
+        if let Some(limit) = budget.victims_per_decision
+            && count > limit
+        {
+            let name = budget.name();
+            return Err(Hold {
+                reason: format!("PreemptionSafety: {count} {name} at once, {limit} allowed"),
+                retry_at: None,
+            });
+        }
+        match budget.victims_per_minute {
+            Some(limit) if count > 0 => self.check_minute(budget, scope, count, limit),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_minute(
+        &self,
+        budget: &PreemptionBudget,
+        scope: (Option<Symbol>, Option<Symbol>),
+        count: usize,
+        limit: usize,
+    ) -> Result<(), Hold> {
+        let recent = self.kills.kills.iter().filter(|kill| {
+            kill.at.saturating_add(MINUTE_NANOS) > self.now
+                && covers(scope, kill.class, kill.namespace)
+        });
+        let times: Vec<TimeNanos> = recent.map(|kill| kill.at).collect();
+        if times.len() + count <= limit {
+            return Ok(());
+        }
+        // So many of those before must be more than a minute ago.
+        let must_age = times.len() + count - limit;
+        let last = times.get(must_age.wrapping_sub(1));
+        Err(Hold {
+            reason: format!(
+                "PreemptionSafety: {} {} within a minute and {count} more, {limit} allowed",
+                times.len(),
+                budget.name()
+            ),
+            retry_at: last.map(|at| at.saturating_add(MINUTE_NANOS)),
+        })
+    }
+}
+
+impl Hold {
+    /// The refusal of a node for it.
+    pub(crate) fn refusal(&self) -> Refusal {
+        Refusal::new(
+            PREEMPTION_SAFETY,
+            Code::Unschedulable,
+            Reason::Text(self.reason.as_str().into()),
+        )
+    }
+}
+
+/// What of a node's pods of lower priority is protected: rules, how many pods each, and when the
+/// first protection ends.
+#[derive(Debug, Default)]
+pub(crate) struct Protected {
+    by_rule: BTreeMap<&'static str, usize>,
+    pub(crate) until: Option<TimeNanos>,
+}
+
+impl Protected {
+    pub(crate) fn add(&mut self, protection: Protection) {
+        *self.by_rule.entry(protection.rule).or_insert(0) += 1;
+        self.until = [self.until, protection.until].into_iter().flatten().min();
+    }
+
+    /// Reasons to be told beside why the node is of no use.
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = Reason> + '_ {
+        self.by_rule.keys().map(|rule| {
+            let text = format!("node(s) had pods of lower priority protected by {rule}");
+            Reason::Text(text.into())
+        })
+    }
+}

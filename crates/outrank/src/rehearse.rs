@@ -116,7 +116,8 @@ pub(crate) struct Rehearse {
     policy_compat: Option<PolicyCompat>,
 
     /// Have pods of lower priority killed for others (on), or never (off), whatever the
-    /// configuration says; who is killed is told compared with the opposite.
+    /// configuration says. If there is no other change, who is killed is told compared with the
+    /// opposite.
     #[arg(long, value_enum, value_name = "on|off")]
     preemption: Option<Preemption>,
 
@@ -300,7 +301,9 @@ fn compare(
     if let Some(preemption) = arguments.preemption {
         let is_on = preemption == Preemption::On;
         with_change.engine.switch_preemption(is_on);
-        without_change.engine.switch_preemption(!is_on);
+        // With another change it is the same on both sides.
+        let is_on_without = is_on == without.is_some();
+        without_change.engine.switch_preemption(is_on_without);
     } else if without.is_none() && arguments.config.is_some() {
         let defaults = EngineConfig {
             tie_seed: options.engine.tie_seed,
@@ -361,6 +364,14 @@ fn read_options(arguments: &Rehearse) -> Result<(RunOptions, usize)> {
         options.engine = config.engine;
         warnings = config.warnings;
         for extender in &config.extenders {
+            if !extender.preempt_verb.is_empty() && options.engine.preempts() {
+                warnings += 1;
+                tell(&format!(
+                    "warning: extender {}: preemptVerb is not called; victims are chosen without \
+                     it",
+                    extender.url_prefix
+                ));
+            }
             let extender = HttpExtender::new(extender).map_err(anyhow::Error::msg)?;
             options.extensions.extenders.push(Arc::new(extender));
         }

@@ -242,6 +242,8 @@ pub enum PendingState {
     Gated,
     /// Something is wrong with it.
     Error,
+    /// It was killed and made again so often that it is no longer followed.
+    Loop,
 }
 
 /// Why nodes refuse a pod.

@@ -85,6 +85,7 @@ pub fn run(
         healthy: HashSet::new(),
         lives: HashMap::new(),
         replaced: 0,
+        given_up: Vec::new(),
     };
     run.load_nodes(scenario);
     run.load_bound(scenario);
@@ -118,6 +119,8 @@ struct Run<'s> {
     lives: HashMap<PodId, Life>,
     /// How many were.
     replaced: u64,
+    /// Pods that are no longer made anew, and who had them killed last.
+    given_up: Vec<(Pod, String)>,
 }
 
 impl<'s> Run<'s> {
@@ -332,6 +335,11 @@ impl<'s> Run<'s> {
             }
         }
         self.report.placed = placed;
+        for (pod, killed_by) in std::mem::take(&mut self.given_up) {
+            let message = format!("made again and killed by {killed_by}, over and over");
+            let pending = pending_pod(&pod, PendingState::Loop, message);
+            self.report.pending.push(pending);
+        }
         self.follow_replacements();
         self.report.refused = scenario.refused.clone();
         self.report.deleted = scenario.deleted.iter().map(Pod::key).collect();
@@ -353,7 +361,7 @@ impl<'s> Run<'s> {
             nodes: scenario.nodes.len(),
             running: self.report.summary.running,
             placed: self.report.placed.len(),
-            unschedulable: of_state(PendingState::Unschedulable),
+            unschedulable: of_state(PendingState::Unschedulable) + of_state(PendingState::Loop),
             gated: of_state(PendingState::Gated),
             errors: of_state(PendingState::Error),
             refused: self.report.refused.len(),
@@ -413,19 +421,14 @@ impl<'s> Run<'s> {
                 Vec::new(),
             ),
         };
-        PendingPod {
-            namespace: pod.metadata.namespace.clone(),
-            name: pod.metadata.name.clone(),
-            owner: owner_of(pod),
-            priority: pod.spec.priority.unwrap_or(0),
-            priority_class_name: pod.spec.priority_class_name.clone(),
-            state,
-            filter_message: filter_message.unwrap_or_else(|| message.clone()),
-            message,
-            no_preemption,
-            may_preempt: self.may_preempt(pod, &reasons),
-            reasons,
+        let mut pending = pending_pod(pod, state, message);
+        pending.no_preemption = no_preemption;
+        pending.may_preempt = self.may_preempt(pod, &reasons);
+        pending.reasons = reasons;
+        if let Some(message) = filter_message {
+            pending.filter_message = message;
         }
+        pending
     }
 
     fn may_preempt(&self, pod: &Pod, reasons: &[PodReason]) -> bool {
@@ -477,6 +480,23 @@ impl<'s> Run<'s> {
         }
         let message = refusal.text(cluster);
         Some(NoPreemption { message, tried })
+    }
+}
+
+/// A pod that waits, before it is known why.
+fn pending_pod(pod: &Pod, state: PendingState, message: String) -> PendingPod {
+    PendingPod {
+        namespace: pod.metadata.namespace.clone(),
+        name: pod.metadata.name.clone(),
+        owner: owner_of(pod),
+        priority: pod.spec.priority.unwrap_or(0),
+        priority_class_name: pod.spec.priority_class_name.clone(),
+        state,
+        filter_message: message.clone(),
+        message,
+        no_preemption: None,
+        may_preempt: false,
+        reasons: Vec::new(),
     }
 }
 

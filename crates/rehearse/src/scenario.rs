@@ -236,9 +236,11 @@ fn named(pods: &[&Pod]) -> String {
     names.join(", ")
 }
 
-/// Whether the API server has this pod already.
+/// Whether the API server has this pod already: what it has says when it was created, or at
+/// least that it runs.
 fn is_stored(pod: &Pod) -> bool {
-    pod.metadata.creation_timestamp.is_some() && pod.spec.priority.is_some()
+    let runs = !pod.spec.node_name.is_empty() && !pod.status.phase.is_empty();
+    pod.spec.priority.is_some() && (pod.metadata.creation_timestamp.is_some() || runs)
 }
 
 /// Defaults and admits pods; pods that share a spec before share one afterwards.

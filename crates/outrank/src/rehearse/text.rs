@@ -299,6 +299,7 @@ fn pending(report: &Report, out: &mut String) {
             PendingState::Unschedulable => "",
             PendingState::Gated => "gated: ",
             PendingState::Error => "error: ",
+            PendingState::Loop => "loop: ",
         };
         let message = (state, &*pod.filter_message);
         groups.entry(message).or_default().push(pod);

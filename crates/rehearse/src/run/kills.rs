@@ -206,6 +206,7 @@ impl<'s> Run<'s> {
         life.chain_length = record.chain_length;
         if life.kills > self.loop_limit {
             record.replacement.state = ReplacementState::Loop;
+            self.given_up.push((pod.clone(), record.killed_by.clone()));
             self.report.loops.push(PreemptionLoop {
                 pod: life.origin,
                 kills: life.kills,

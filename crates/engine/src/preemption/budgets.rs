@@ -11,6 +11,17 @@ use crate::pod_match::{LabelMatch, PodIdentity};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budgets {
     by_namespace: BTreeMap<Symbol, BTreeMap<Symbol, Budget>>,
+    epochs: BudgetEpochs,
+}
+
+/// Grow when budgets change, for whoever keeps what depends on them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BudgetEpochs {
+    /// When other pods than before may be selected: a budget came or went, or its selector
+    /// changed.
+    pub(crate) selection: u64,
+    /// When some budget allows more or less than before.
+    pub(crate) status: u64,
 }
 
 /// A PodDisruptionBudget.
@@ -36,14 +47,29 @@ impl Budgets {
         let namespace = symbols.intern(&object.metadata.namespace);
         let name = symbols.intern(&object.metadata.name);
         let of_namespace = self.by_namespace.entry(namespace).or_default();
-        of_namespace.insert(name, budget);
+        match of_namespace.get_mut(&name) {
+            Some(known) if known.selector == budget.selector => {
+                self.epochs.status += u64::from(*known != budget);
+                *known = budget;
+            }
+            _ => {
+                self.epochs.selection += 1;
+                of_namespace.insert(name, budget);
+            }
+        }
     }
 
     /// Forgets a budget.
     pub(crate) fn remove(&mut self, namespace: Symbol, name: Symbol) {
         if let Some(of_namespace) = self.by_namespace.get_mut(&namespace) {
-            of_namespace.remove(&name);
+            let was_there = of_namespace.remove(&name).is_some();
+            self.epochs.selection += u64::from(was_there);
         }
+    }
+
+    /// What tells whether budgets changed.
+    pub(crate) fn epochs(&self) -> BudgetEpochs {
+        self.epochs
     }
 
     /// Starts to count who would go.
@@ -51,6 +77,7 @@ impl Budgets {
         BudgetCount {
             budgets: self,
             taken: BTreeMap::new(),
+            has_selected: false,
         }
     }
 }
@@ -59,6 +86,7 @@ impl Budgets {
 pub(crate) struct BudgetCount<'b> {
     budgets: &'b Budgets,
     taken: BTreeMap<(Symbol, Symbol), i64>,
+    has_selected: bool,
 }
 
 impl BudgetCount<'_> {
@@ -75,6 +103,7 @@ impl BudgetCount<'_> {
         let mut is_violated = false;
         for (budget_name, budget) in budgets {
             let selects = !budget.selector.is_empty() && budget.selector.matches(&pod.labels);
+            self.has_selected |= selects;
             if !selects || budget.disrupted_pods.binary_search(&name).is_ok() {
                 continue;
             }
@@ -83,5 +112,10 @@ impl BudgetCount<'_> {
             is_violated |= *taken > budget.disruptions_allowed;
         }
         is_violated
+    }
+
+    /// Whether some budget selects a pod that was counted.
+    pub(crate) fn has_selected(&self) -> bool {
+        self.has_selected
     }
 }

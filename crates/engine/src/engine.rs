@@ -1220,7 +1220,9 @@ impl Engine {
         // What is kept for nominated pods is not the node's own affair.
         let known_alone = known.filter(|_| !self.nominated.contains_key(&name));
         let took = known_alone.map_or_else(Vec::new, |node| self.classes_that_fit(node));
-        let preemptors = known.map_or_else(BTreeSet::new, |node| self.preemptors(node, i32::MAX));
+        let preemptors = known_alone;
+        let preemptors =
+            preemptors.map_or_else(BTreeSet::new, |node| self.preemptors(node, i32::MAX));
         let hopeless = known.map_or_else(Vec::new, |node| self.nominated_in_vain(node));
         let look_before = known.map(|node| self.look(node));
         let id = self.cluster.set_node(object);
@@ -1538,6 +1540,8 @@ impl Engine {
     /// Queues the waiting pods that may have a place if pods of lower priority go, now that one
     /// that they cannot have go left the node.
     fn wake_preemptors_of(&mut self, node: NodeId, pod: PodId, before: Left, now: TimeNanos) {
+        // What is kept for nominated pods may have been what was missing.
+        let keeps_room = self.nominated.contains_key(&self.cluster.name_symbol(node));
         for (class, priority) in self.preemptors(node, before.priority) {
             let lower = self.lower_pods(node, priority);
             let remembered = self.take_away(node, &lower);
@@ -1545,7 +1549,7 @@ impl Engine {
                 fits(profiles, &classes[class.index()], cluster, node)
             });
             self.bring_back(node, &lower, remembered);
-            if !fitted {
+            if !fitted || keeps_room {
                 self.wake_waiting(class, priority, now);
             }
         }

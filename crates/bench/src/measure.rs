@@ -5,12 +5,17 @@
 //! decision by definition ([`Engine::evaluate`]: every node, every plugin, from scratch),
 //! made for the first pods of the same workload in the same process; both must place
 //! these pods on the same nodes.
+//!
+//! A decision that preempts is carried out at once: the victims go, and the pod is placed where
+//! they were. Only the decision itself is measured, not what follows from it. The yardstick must
+//! choose the same victims.
 
 use std::time::{Duration, Instant};
 
 use outrank_api::decode::Object;
 use outrank_engine::ids::{NodeId, PodId};
-use outrank_engine::{Engine, EngineConfig, Event, Outcome};
+use outrank_engine::preemption::Preemption;
+use outrank_engine::{Decision, Engine, EngineConfig, Event, Outcome};
 use serde::Serialize;
 
 use crate::workload::{CreatePods, Op, Workload};
@@ -42,7 +47,7 @@ pub struct Measured {
     pub pods_before: usize,
     /// Decisions that were measured.
     pub decisions: usize,
-    /// How many of them placed their pod.
+    /// How many of them placed their pod, those included that had others go first.
     pub scheduled: usize,
     /// Decisions per second.
     pub decisions_per_second: f64,
@@ -52,7 +57,7 @@ pub struct Measured {
     pub full_evaluation_decisions: usize,
     /// Decisions per second of the yardstick.
     pub full_evaluations_per_second: f64,
-    /// How many of the yardstick's placements are the same; all must be.
+    /// How many of the yardstick's placements are the same, and their victims; all must be.
     pub same_placements: usize,
     /// How much faster the decisions are than the yardstick.
     pub ratio: f64,
@@ -107,7 +112,7 @@ pub fn measure(workload: &Workload, limits: &Limits) -> Result<Measured, String>
     let scheduled = fast
         .placed
         .iter()
-        .filter(|(_, node)| node.is_some())
+        .filter(|placed| placed.node.is_some())
         .count();
     Ok(Measured {
         workload: workload.name.clone(),
@@ -123,6 +128,24 @@ pub fn measure(workload: &Workload, limits: &Limits) -> Result<Measured, String>
         ratio: decisions_per_second / full_evaluations_per_second,
         peak_memory_bytes,
     })
+}
+
+/// What became of a pod, and who had to go for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Placed {
+    pod: PodId,
+    node: Option<NodeId>,
+    victims: Vec<PodId>,
+}
+
+/// Has the victims of a preemption go.
+fn evict(engine: &mut Engine, preemption: &Preemption) {
+    for victim in &preemption.victims.pods {
+        if let Some((namespace, name)) = engine.pod_name(*victim) {
+            let (namespace, name) = (namespace.to_owned(), name.to_owned());
+            engine.handle(Event::PodGone { namespace, name }, 0);
+        }
+    }
 }
 
 /// Decides the pods that are measured.
@@ -178,7 +201,7 @@ fn tell(engine: &mut Engine, storage: Object) {
 #[derive(Default)]
 struct Fast {
     nanos: Vec<u64>,
-    placed: Vec<(PodId, Option<NodeId>)>,
+    placed: Vec<Placed>,
 }
 
 impl Decider for Fast {
@@ -191,19 +214,37 @@ impl Decider for Fast {
             let nanos = start.elapsed().as_nanos() as u64;
             let Some(decision) = decision else { break };
             self.nanos.push(nanos);
-            let node = match decision.outcome {
-                Outcome::Scheduled { node, .. } => Some(node),
-                _ => None,
-            };
-            self.placed.push((decision.pod, node));
+            self.placed.push(placed_by(engine, &decision));
         }
+    }
+}
+
+/// What a decision comes to once it is carried out.
+fn placed_by(engine: &mut Engine, decision: &Decision) -> Placed {
+    let mut outcome = decision.outcome.clone();
+    let mut victims = Vec::new();
+    if let Some(preemption) = &decision.preemption {
+        evict(engine, preemption);
+        victims.clone_from(&preemption.victims.pods);
+        if let Some(next) = engine.decide_pod(decision.pod, 0) {
+            outcome = next.outcome;
+        }
+    }
+    let node = match outcome {
+        Outcome::Scheduled { node, .. } => Some(node),
+        _ => None,
+    };
+    Placed {
+        pod: decision.pod,
+        node,
+        victims,
     }
 }
 
 /// The same decisions by evaluating every node, for as long as the limit allows.
 struct Full {
     limit: Duration,
-    placed: Vec<(PodId, Option<NodeId>)>,
+    placed: Vec<Placed>,
     spent: Duration,
 }
 
@@ -225,11 +266,21 @@ impl Decider for Full {
             let node = best
                 .into_iter()
                 .min_by_key(|node| engine.cluster().name(*node));
+            let report = engine.preemption(id, &evaluation, 0);
             self.spent += start.elapsed();
+            let preemption = report.and_then(|report| report.preemption);
+            if let Some(preemption) = &preemption {
+                evict(engine, preemption);
+            }
+            let node = node.or(preemption.as_ref().map(|it| it.node));
             if let Some(node) = node {
                 engine.place(id, node, 0);
             }
-            self.placed.push((id, node));
+            self.placed.push(Placed {
+                pod: id,
+                node,
+                victims: preemption.map_or_else(Vec::new, |it| it.victims.pods),
+            });
         }
     }
 }

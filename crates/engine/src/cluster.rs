@@ -768,6 +768,12 @@ impl Cluster {
         self.count_terms(row, pod, 1);
     }
 
+    /// Logs that a node counts as used differently, though no pod came or went: one was
+    /// nominated to it, or is no longer.
+    pub(crate) fn log_nomination(&mut self, node: NodeId) {
+        self.log.push(node, Change::Usage);
+    }
+
     /// What [`Cluster::undo`] needs to know of a node.
     pub(crate) fn remember(&self, node: NodeId) -> Remembered {
         let row = node.index();
@@ -904,7 +910,7 @@ impl Cluster {
 /// What about a node changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A pod came or went.
+    /// A pod came or went, or its nomination did.
     Usage,
     /// The object changed, is new or gone.
     Object,

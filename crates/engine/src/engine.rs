@@ -4,6 +4,7 @@
 //! pod. The engine is synchronous and keeps no clock: every call says what time it is.
 //! The same calls give the same decisions.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -30,7 +31,9 @@ use crate::pod_class::PodClass;
 use crate::pod_match::{LabelMatch, compile_labels};
 use crate::pod_row::{PodRow, PodTable, Standing};
 use crate::preemption::safety::{ClassRule, KillLog, Rules};
-use crate::preemption::{Budgets, PostFilterRefusal, Preemption, PreemptionReport, Preemptor};
+use crate::preemption::{
+    Budgets, CandidateSets, PostFilterRefusal, Preemption, PreemptionReport, Preemptor,
+};
 use crate::profile::{DEFAULT_PREEMPTION, DEFAULT_SCHEDULER_NAME, Profile, ProfileConfig};
 use crate::queue::{Backoff, SchedulingQueue, TimeNanos};
 use crate::release::Release;
@@ -270,6 +273,8 @@ pub struct Engine {
     verdict_slots: usize,
     last_used: Vec<u64>,
     decisions: u64,
+    /// For pods that no node takes.
+    candidates: CandidateSets,
     pods: Vec<Option<PodRow>>,
     free_pods: Vec<PodId>,
     pod_index: FxHashMap<(Symbol, Symbol), PodId>,
@@ -303,6 +308,16 @@ type PlanKey = (ClassId, u32, u32, bool, Option<OwnerKey>);
 
 /// On what the verdicts about a pod depend: class, plan, and what it demands of storage.
 type VerdictKey = (ClassId, u32, u32);
+
+/// What it is that told what becomes of a pod.
+enum Basis {
+    /// The evaluation of every node.
+    Evaluation(Box<Evaluation>),
+    /// The verdicts of this number, which were brought up to date for it.
+    Verdicts(usize),
+    /// Neither was needed.
+    Nothing,
+}
 
 /// A plan that was worked out, and when.
 #[derive(Clone, Copy)]
@@ -353,6 +368,7 @@ impl Engine {
             verdict_slots: 0,
             last_used: Vec::new(),
             decisions: 0,
+            candidates: CandidateSets::default(),
             pods: Vec::new(),
             free_pods: Vec::new(),
             pod_index: FxHashMap::default(),
@@ -629,13 +645,13 @@ impl Engine {
         let row = self.pods[pod.index()].as_mut()?;
         SchedulingQueue::tried(&mut row.queue);
         let class = row.class;
-        let (outcome, evaluation) = self.decide(pod, class);
+        let (outcome, basis) = self.decide(pod, class);
         let (outcome, preemption) = match outcome {
             Outcome::Unschedulable(diagnosis) => {
                 if let Some(row) = self.pods[pod.index()].as_mut() {
                     row.waits_since.get_or_insert(now);
                 }
-                self.post_filter(pod, diagnosis, evaluation, now)
+                self.post_filter(pod, diagnosis, basis, now)
             }
             outcome => (outcome, None),
         };
@@ -652,17 +668,20 @@ impl Engine {
         })
     }
 
-    /// Asks PostFilter plugins about a pod that no node takes; `evaluation` is how that came
-    /// out, if verdicts did not tell it.
+    /// Asks PostFilter plugins about a pod that no node takes; `basis` is how that came out.
     fn post_filter(
         &mut self,
         pod: PodId,
         diagnosis: Arc<Diagnosis>,
-        evaluation: Option<Evaluation>,
+        basis: Basis,
         now: TimeNanos,
     ) -> (Outcome, Option<Preemption>) {
-        let evaluation = evaluation.or_else(|| self.evaluate(pod));
-        let report = evaluation.and_then(|it| self.preemption(pod, &it, now));
+        let report = match basis {
+            _ if !self.asks_post_filters(pod) => None,
+            Basis::Evaluation(evaluation) => self.preemption(pod, &evaluation, now),
+            Basis::Verdicts(key) => self.preemption_by_verdicts(pod, key, now),
+            Basis::Nothing => self.preemption_by_evaluation(pod, now),
+        };
         let Some(report) = report else {
             return (Outcome::Unschedulable(diagnosis), None);
         };
@@ -679,6 +698,66 @@ impl Engine {
             ..Diagnosis::clone(&diagnosis)
         };
         (Outcome::Unschedulable(diagnosis.into()), report.preemption)
+    }
+
+    /// Whether there are PostFilter plugins that could help a pod.
+    fn asks_post_filters(&self, pod: PodId) -> bool {
+        let row = self.pods[pod.index()].as_ref();
+        row.is_some_and(|row| {
+            let profile = &self.profiles[self.classes[row.class.index()].profile];
+            self.cluster.node_count() > 0 && !profile.post_filters.is_empty()
+        })
+    }
+
+    fn preemption_by_evaluation(&self, pod: PodId, now: TimeNanos) -> Option<PreemptionReport> {
+        self.preemption(pod, &self.evaluate(pod)?, now)
+    }
+
+    /// Everything about preempting for a pod that verdicts found no node for: by candidates
+    /// that are kept if they tell all, else by evaluating every node.
+    fn preemption_by_verdicts(
+        &mut self,
+        pod: PodId,
+        key: usize,
+        now: TimeNanos,
+    ) -> Option<PreemptionReport> {
+        let (class, plan, demand) = self.verdict_keys[key];
+        let row = self.pods[pod.index()].as_ref()?;
+        let info = self.cluster.pod_info(pod);
+        let matters_itself = row.nominated_node.is_some() || info.volumes != 0;
+        let looks_at_others = demand != 0 || !self.plans[plan as usize].is_empty();
+        let verdicts = self.verdicts[key].as_deref();
+        let (Some(verdicts), false, false) = (verdicts, matters_itself, looks_at_others) else {
+            return self.preemption_by_evaluation(pod, now);
+        };
+        let incoming = incoming_pod(&self.classes[class.index()], info, row);
+        let profile = &self.profiles[incoming.class.profile];
+        let preemptor = Preemptor {
+            pod,
+            row,
+            incoming,
+            profile,
+            pods: PodTable {
+                rows: &self.pods,
+                usages: &self.usages,
+            },
+            budgets: &self.budgets,
+            nominated: &self.nominated,
+            ties: &self.ties,
+            rules: Rules {
+                safety: profile.preemption_safety.as_ref(),
+                classes: &self.class_rules,
+                kills: &self.kills,
+                now,
+            },
+        };
+        let Some(kept_by) = preemptor.kept_by() else {
+            return self.preemption_by_evaluation(pod, now);
+        };
+        let mut candidates = self.candidates.take((class, kept_by));
+        let report = preemptor.post_filter_by(&mut candidates, verdicts, &mut self.cluster);
+        self.candidates.keep((class, kept_by), candidates);
+        Some(report)
     }
 
     /// Everything about preempting for a pod that `evaluation` found no node for, changing
@@ -701,8 +780,10 @@ impl Engine {
         {
             return None;
         }
-        let mut ties = self.ties.clone();
-        ties.refresh(&self.cluster);
+        let mut ties = Cow::Borrowed(&self.ties);
+        if !ties.is_fresh(&self.cluster) {
+            ties.to_mut().refresh(&self.cluster);
+        }
         let preemptor = Preemptor {
             pod,
             row,
@@ -713,7 +794,6 @@ impl Engine {
                 usages: &self.usages,
             },
             budgets: &self.budgets,
-            nominations: &self.nominations(pod),
             nominated: &self.nominated,
             ties: &ties,
             rules: self.rules(profile, now),
@@ -776,9 +856,9 @@ impl Engine {
         self.stop_waiting(preemption.cleared_nominations.clone(), now);
     }
 
-    /// What becomes of a pod, and the evaluation of every node if that was needed.
-    fn decide(&mut self, pod: PodId, class: ClassId) -> (Outcome, Option<Evaluation>) {
-        let (outcome, evaluation) = self.choose_node(pod, class);
+    /// What becomes of a pod, and what told it.
+    fn decide(&mut self, pod: PodId, class: ClassId) -> (Outcome, Basis) {
+        let (outcome, basis) = self.choose_node(pod, class);
         let profile = &self.profiles[self.classes[class.index()].profile];
         let outcome = match &profile.reserve_error {
             Some(error) if matches!(outcome, Outcome::Scheduled { .. }) => {
@@ -786,15 +866,15 @@ impl Engine {
             }
             _ => outcome,
         };
-        (outcome, evaluation)
+        (outcome, basis)
     }
 
-    fn choose_node(&mut self, pod: PodId, class: ClassId) -> (Outcome, Option<Evaluation>) {
+    fn choose_node(&mut self, pod: PodId, class: ClassId) -> (Outcome, Basis) {
         self.ties.refresh(&self.cluster);
         let pod_class = &self.classes[class.index()];
         let profile = &self.profiles[pod_class.profile];
         let Some(row) = self.pods[pod.index()].as_ref() else {
-            return (Outcome::Error("pod was lost".into()), None);
+            return (Outcome::Error("pod was lost".into()), Basis::Nothing);
         };
         let incoming = self.incoming(pod, row);
         let name = incoming.name;
@@ -810,11 +890,13 @@ impl Engine {
             let release = profile.release;
             if refusal.code == Code::Error {
                 let error = refusal.pre_filter_error(release, name, &self.cluster);
-                return (Outcome::Error(error.into()), None);
+                return (Outcome::Error(error.into()), Basis::Nothing);
             }
             let nodes = self.cluster.node_count();
+            let evaluation = Evaluation::of_pre_filter(release, refusal.clone());
             let diagnosis = Diagnosis::of_pre_filter(release, refusal, nodes);
-            return (Outcome::Unschedulable(Arc::new(diagnosis)), None);
+            let outcome = Outcome::Unschedulable(Arc::new(diagnosis));
+            return (outcome, Basis::Evaluation(Box::new(evaluation)));
         }
         // A nominated node is tried first even if PreFilter names others.
         let tries_unlisted = row.nominated_node.is_some() && pod_class.listed_nodes.is_some();
@@ -839,19 +921,22 @@ impl Engine {
             Vec::new()
         } else {
             let overruled = self.refused_for_nominated(pod);
+            if overruled.iter().any(|(_, it)| it.code == Code::Error) {
+                return self.decide_by_evaluation(pod);
+            }
             if let Some(node) = self.own_nominated_node(pod, &overruled) {
                 let outcome = Outcome::Scheduled {
                     node,
                     feasible_nodes: 1,
                     total_score: 0,
                 };
-                return (outcome, None);
+                return (outcome, Basis::Nothing);
             }
             overruled
         };
         let key = (class, plan, demand);
         match self.best_node(pod, key, &in_place, overruled) {
-            Some(outcome) => (outcome, None),
+            Some((outcome, key)) => (outcome, Basis::Verdicts(key)),
             None => self.decide_by_evaluation(pod),
         }
     }
@@ -918,19 +1003,20 @@ impl Engine {
     }
 
     /// Decides by looking at every node, where verdicts of the class do not tell enough.
-    fn decide_by_evaluation(&mut self, pod: PodId) -> (Outcome, Option<Evaluation>) {
+    fn decide_by_evaluation(&mut self, pod: PodId) -> (Outcome, Basis) {
         if let Some(rotation) = &mut self.rotation {
             rotation.refresh();
         }
         let Some(evaluation) = self.evaluate(pod) else {
-            return (Outcome::Error("pod was lost".into()), None);
+            return (Outcome::Error("pod was lost".into()), Basis::Nothing);
         };
         if let Some(rotation) = &mut self.rotation
             && evaluation.via_nominated_node.is_none()
         {
             rotation.advance(evaluation.looked_at);
         }
-        (self.outcome(&evaluation), Some(evaluation))
+        let outcome = self.outcome(&evaluation);
+        (outcome, Basis::Evaluation(Box::new(evaluation)))
     }
 
     /// What an evaluation comes to.
@@ -972,25 +1058,19 @@ impl Engine {
     }
 
     fn incoming<'e>(&'e self, pod: PodId, row: &PodRow) -> IncomingPod<'e> {
-        IncomingPod {
-            name: row.name,
-            class: &self.classes[row.class.index()],
-            info: self.cluster.pod_info(pod),
-            owner: row.owner,
-            priority: row.standing.priority,
-            is_nominated: row.nominated_node.is_some(),
-        }
+        let class = &self.classes[row.class.index()];
+        incoming_pod(class, self.cluster.pod_info(pod), row)
     }
 
     /// Decides by the verdicts of the key, with some nodes overruled; `None` if they do not
-    /// tell all.
+    /// tell all. Returns their number, too.
     fn best_node(
         &mut self,
         pod: PodId,
         verdict_key: VerdictKey,
         in_place: &[NodeId],
         overruled: Vec<(NodeId, Refusal)>,
-    ) -> Option<Outcome> {
+    ) -> Option<(Outcome, usize)> {
         let (key, is_new) = self.verdict_keys.insert_full(verdict_key);
         if is_new {
             self.verdicts.push(None);
@@ -1000,14 +1080,7 @@ impl Engine {
         let pod_class = &self.classes[class.index()];
         let profile = &self.profiles[pod_class.profile];
         let row = self.pods[pod.index()].as_ref()?;
-        let incoming = IncomingPod {
-            name: row.name,
-            class: pod_class,
-            info: self.cluster.pod_info(pod),
-            owner: row.owner,
-            priority: row.standing.priority,
-            is_nominated: row.nominated_node.is_some(),
-        };
+        let incoming = incoming_pod(pod_class, self.cluster.pod_info(pod), row);
         let volume_filters = match demand {
             0 => Vec::new(),
             _ => profile.prepare_volume_filters(&incoming, &self.cluster),
@@ -1048,7 +1121,7 @@ impl Engine {
         if self.verdict_slots > MAXIMUM_VERDICT_SLOTS {
             self.forget_verdicts(key);
         }
-        Some(outcome)
+        Some((outcome, key))
     }
 
     /// The nodes that refuse the pod once the pods nominated to them are counted.
@@ -1175,6 +1248,7 @@ impl Engine {
         if let Some(row) = self.pods[pod.index()].as_mut() {
             row.nominated_node = Some(node_name);
             self.nominated.entry(node_name).or_default().push(pod);
+            self.log_nomination(node_name);
         }
         self.keep_share(pod, 1);
     }
@@ -1228,6 +1302,14 @@ impl Engine {
                 self.nominated.remove(&name);
             }
         }
+        self.log_nomination(name);
+    }
+
+    /// Candidates are looked at again where nominations change: pods nominated there count.
+    fn log_nomination(&mut self, node_name: Symbol) {
+        if let Some(node) = self.cluster.node_named(node_name) {
+            self.cluster.log_nomination(node);
+        }
     }
 
     fn lift(&mut self, pod: PodId, node: NodeId) {
@@ -1248,7 +1330,9 @@ impl Engine {
         // What is kept for nominated pods is not the node's own affair.
         let known_alone = known.filter(|_| !self.nominated.contains_key(&name));
         let took = known_alone.map_or_else(Vec::new, |node| self.classes_that_fit(node));
-        let preemptors = known.map_or_else(BTreeSet::new, |node| self.preemptors(node, i32::MAX));
+        let preemptors = known_alone;
+        let preemptors =
+            preemptors.map_or_else(BTreeSet::new, |node| self.preemptors(node, i32::MAX));
         let hopeless = known.map_or_else(Vec::new, |node| self.nominated_in_vain(node));
         let look_before = known.map(|node| self.look(node));
         let id = self.cluster.set_node(object);
@@ -1569,6 +1653,8 @@ impl Engine {
     /// Queues the waiting pods that may have a place if pods of lower priority go, now that one
     /// that they cannot have go left the node.
     fn wake_preemptors_of(&mut self, node: NodeId, pod: PodId, before: Left, now: TimeNanos) {
+        // What is kept for nominated pods may have been what was missing.
+        let keeps_room = self.nominated.contains_key(&self.cluster.name_symbol(node));
         for (class, priority) in self.preemptors(node, before.priority) {
             let lower = self.lower_pods(node, priority);
             let remembered = self.take_away(node, &lower);
@@ -1576,7 +1662,7 @@ impl Engine {
                 fits(profiles, &classes[class.index()], cluster, node)
             });
             self.bring_back(node, &lower, remembered);
-            if !fitted {
+            if !fitted || keeps_room {
                 self.wake_waiting(class, priority, now);
             }
         }
@@ -1859,6 +1945,18 @@ impl Engine {
     }
 }
 
+/// What the framework sees of a pod.
+fn incoming_pod<'c>(class: &'c PodClass, info: PodInfo, row: &PodRow) -> IncomingPod<'c> {
+    IncomingPod {
+        name: row.name,
+        class,
+        info,
+        owner: row.owner,
+        priority: row.standing.priority,
+        is_nominated: row.nominated_node.is_some(),
+    }
+}
+
 /// What verdicts say about a pod.
 fn outcome_of(verdicts: &mut Verdicts, context: Context<'_>) -> Outcome {
     match verdicts.best(context) {
@@ -1921,23 +2019,17 @@ fn fits(profiles: &[Profile], class: &PodClass, cluster: &Cluster, node: NodeId)
 fn nominations<'u>(
     pod: PodId,
     nominated: &BTreeMap<Symbol, Vec<PodId>>,
-    rows: &[Option<PodRow>],
+    rows: &'u [Option<PodRow>],
     usages: &'u Interner<PodUsage>,
     cluster: &Cluster,
 ) -> Vec<Nominations<'u>> {
-    let row = |pod: PodId| rows[pod.index()].as_ref();
-    let priority = row(pod).map_or(0, |row| row.standing.priority);
+    let table = PodTable { rows, usages };
     let mut nominations = Vec::new();
     for (name, pods) in nominated {
         let Some(node) = cluster.node_named(*name) else {
             continue;
         };
-        let others = pods.iter().copied().filter(|other| *other != pod);
-        let counting = others.filter_map(|other| {
-            let row = row(other).filter(|row| row.standing.priority >= priority)?;
-            Some((other, &usages[row.usage as usize]))
-        });
-        let pods: Vec<_> = counting.collect();
+        let pods = table.counting(pod, pods);
         if !pods.is_empty() {
             nominations.push(Nominations { node, pods });
         }

@@ -137,6 +137,15 @@ impl Evaluation {
         evaluation
     }
 
+    /// The evaluation of a pod that PreFilter refuses: no node is looked at.
+    pub(crate) fn of_pre_filter(release: Release, refusal: Refusal) -> Self {
+        Self {
+            release,
+            pre_filter: Some(refusal),
+            ..Self::default()
+        }
+    }
+
     /// The nodes with the highest total, by row.
     pub fn best(&self) -> Vec<NodeId> {
         let Some(highest) = self.totals.iter().max() else {
@@ -475,6 +484,16 @@ impl<'c> Filters<'c> {
         Self {
             class: pod.class,
             stages: profile.filters().iter().filter_map(prepare).collect(),
+        }
+    }
+
+    /// Only the stages that look at one node: they borrow no cluster.
+    pub(crate) fn of_nodes(profile: &'c Profile, class: &'c PodClass) -> Self {
+        let stages = profile.node_filters().map(|(_, plugin)| plugin);
+        let stages = stages.filter(|plugin| plugin.applies(class));
+        Self {
+            class,
+            stages: stages.map(PreparedFilter::Node).collect(),
         }
     }
 

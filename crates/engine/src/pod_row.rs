@@ -111,4 +111,17 @@ impl<'e> PodTable<'e> {
         let row = self.row(pod)?;
         Some(&self.usages[row.usage as usize])
     }
+
+    /// Those of the pods nominated to a node that count when `pod` is filtered: others of the
+    /// same or higher priority.
+    pub(crate) fn counting(self, pod: PodId, nominated: &[PodId]) -> Vec<(PodId, &'e PodUsage)> {
+        let priority = self.row(pod).map_or(0, |row| row.standing.priority);
+        let others = nominated.iter().copied().filter(|other| *other != pod);
+        let counting = others.filter_map(|other| {
+            let row = self.row(other)?;
+            let usage = &self.usages[row.usage as usize];
+            (row.standing.priority >= priority).then_some((other, usage))
+        });
+        counting.collect()
+    }
 }

@@ -24,21 +24,24 @@
 //! `plugins/defaultpreemption/default_preemption.go`, Kubernetes 1.36.
 
 mod budgets;
+mod candidates;
 pub mod safety;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::cluster::{Cluster, PodUsage};
-use crate::evaluation::{Evaluation, Filters, Nominations};
+use crate::evaluation::{Evaluation, Filters};
 use crate::framework::{Code, IncomingPod, Reason, Refusal};
 use crate::ids::{NodeId, PodId, Symbol};
 use crate::pod_row::{PodRow, PodTable, Standing};
 use crate::profile::{PostFilterPlugin, Profile};
 use crate::queue::TimeNanos;
 use crate::tie_order::TieOrder;
+use crate::verdicts::Verdicts;
 
 pub(crate) use budgets::Budgets;
+pub(crate) use candidates::{CandidateSets, Candidates};
 use safety::{Protected, Rules};
 
 /// Pods that are to be deleted so that another has a place.
@@ -199,15 +202,13 @@ pub(crate) struct Preemptor<'p> {
     pub(crate) profile: &'p Profile,
     pub(crate) pods: PodTable<'p>,
     pub(crate) budgets: &'p Budgets,
-    /// Pods nominated to nodes that must be left room.
-    pub(crate) nominations: &'p [Nominations<'p>],
     /// All pods that are nominated to a node, by its name.
     pub(crate) nominated: &'p BTreeMap<Symbol, Vec<PodId>>,
     pub(crate) ties: &'p TieOrder,
     pub(crate) rules: Rules<'p>,
 }
 
-impl Preemptor<'_> {
+impl<'p> Preemptor<'p> {
     /// Asks the PostFilter plugins about a pod that `evaluation` found no node for.
     /// O(potential nodes × their pods of lower priority × plugins), and a copy of the cluster
     /// if there are potential nodes.
@@ -216,13 +217,34 @@ impl Preemptor<'_> {
         evaluation: &Evaluation,
         cluster: &Cluster,
     ) -> PreemptionReport {
+        let preempt = |report: &mut _| self.preempt(evaluation, cluster, report);
+        self.ask(&self.deallocate(evaluation), preempt)
+    }
+
+    /// The same for a pod that `verdicts` found no node for, by candidates that are kept.
+    /// O(potential nodes that changed × their pods of lower priority × plugins), and as much for
+    /// the node that is chosen.
+    pub(crate) fn post_filter_by(
+        &self,
+        candidates: &mut Candidates,
+        verdicts: &Verdicts,
+        cluster: &mut Cluster,
+    ) -> PreemptionReport {
+        let preempt = |report: &mut _| self.preempt_by(candidates, verdicts, cluster, report);
+        self.ask(&PostFilterRefusal::NothingToDeallocate, preempt)
+    }
+
+    /// Asks the PostFilter plugins, of which DynamicResources says `deallocate`.
+    fn ask(
+        &self,
+        deallocate: &PostFilterRefusal,
+        mut preempt: impl FnMut(&mut PreemptionReport) -> Option<PostFilterRefusal>,
+    ) -> PreemptionReport {
         let mut report = PreemptionReport::default();
         for plugin in &self.profile.post_filters {
             let refusal = match plugin {
-                PostFilterPlugin::DynamicResources => Some(self.deallocate(evaluation)),
-                PostFilterPlugin::DefaultPreemption => {
-                    self.preempt(evaluation, cluster, &mut report)
-                }
+                PostFilterPlugin::DynamicResources => Some(deallocate.clone()),
+                PostFilterPlugin::DefaultPreemption => preempt(&mut report),
             };
             let Some(refusal) = refusal else {
                 report.refusals.clear();
@@ -275,7 +297,7 @@ impl Preemptor<'_> {
         }
         self.find_candidates(evaluation, cluster, report);
         let Some(best) = self.choose(report) else {
-            return Some(refused(cluster.node_count(), &report.rejected, cluster));
+            return Some(refused(counted(&report.rejected), cluster));
         };
         report.retry_at = None;
         let preemption = self.preemption(&best, cluster);
@@ -302,6 +324,44 @@ impl Preemptor<'_> {
             ),
             would_be: Some(preemption),
         }
+    }
+
+    fn preempt_by(
+        &self,
+        candidates: &mut Candidates,
+        verdicts: &Verdicts,
+        cluster: &mut Cluster,
+        report: &mut PreemptionReport,
+    ) -> Option<PostFilterRefusal> {
+        let refusal = self.ineligible(None, cluster);
+        report.is_eligible = Some(refusal.is_none());
+        if refusal.is_some() {
+            return refusal;
+        }
+        let filters = Filters::of_nodes(self.profile, self.incoming.class);
+        let mut dry_run = DryRun::new(self, filters, cluster);
+        match candidates.best(&mut dry_run, verdicts) {
+            Some(best) => {
+                report.preemption = Some(self.preemption(&best, cluster));
+                None
+            }
+            None => Some(candidates.refused(cluster)),
+        }
+    }
+
+    /// What of the pod itself says, besides its class, whom it may preempt, so that candidates
+    /// that are kept hold for all pods that have it in common. `None` if
+    /// [`Preemptor::may_preempt`] depends on more than that and the victim's standing, such as
+    /// the time, or if not all candidates are wanted: they must not be kept then.
+    pub(crate) fn kept_by(&self) -> Option<i32> {
+        let is_upstream = !self.rules.are_any() && self.profile.minimum_candidates.is_none();
+        is_upstream.then_some(self.row.standing.priority)
+    }
+
+    /// The pods nominated to a node that must be left room there, and what they take.
+    fn nominated_at(&self, node: NodeId, cluster: &Cluster) -> Vec<(PodId, &'p PodUsage)> {
+        let nominated = self.nominated.get(&cluster.name_symbol(node));
+        nominated.map_or_else(Vec::new, |pods| self.pods.counting(self.pod, pods))
     }
 
     fn find_candidates(
@@ -473,28 +533,28 @@ fn potential_nodes(evaluation: &Evaluation, cluster: &Cluster) -> Vec<NodeId> {
     curable.map(|(node, _)| *node).collect()
 }
 
-/// What is told if there is no candidate.
-fn refused(
-    node_count: usize,
-    rejected: &[(NodeId, Refusal)],
-    cluster: &Cluster,
-) -> PostFilterRefusal {
+/// Refusals, and how many nodes got each.
+fn counted(rejected: &[(NodeId, Refusal)]) -> Vec<(Refusal, usize)> {
     let mut counted: Vec<(Refusal, usize)> = Vec::new();
-    let mut errors = Vec::new();
     for (_, refusal) in rejected {
-        if refusal.code == Code::Error {
-            let texts = refusal.reasons.iter().map(|reason| reason.text(cluster));
-            errors.extend(texts);
-        }
         match counted.iter_mut().find(|(known, _)| known == refusal) {
             Some((_, nodes)) => *nodes += 1,
             None => counted.push((refusal.clone(), 1)),
         }
     }
+    counted
+}
+
+/// What is told if there is no candidate.
+fn refused(rejected: Vec<(Refusal, usize)>, cluster: &Cluster) -> PostFilterRefusal {
+    let refusals = rejected.iter().map(|(refusal, _)| refusal);
+    let failed = refusals.filter(|refusal| refusal.code == Code::Error);
+    let reasons = failed.flat_map(|refusal| &refusal.reasons);
+    let mut errors: Vec<String> = reasons.map(|reason| reason.text(cluster)).collect();
     if errors.is_empty() {
         return PostFilterRefusal::NotHelpful {
-            node_count,
-            rejected: counted,
+            node_count: cluster.node_count(),
+            rejected,
         };
     }
     // As upstream joins them: several in brackets, each once.
@@ -547,6 +607,8 @@ pub(crate) struct DryRun<'d, 'p, 'f> {
     preemptor: &'d Preemptor<'p>,
     filters: Filters<'f>,
     cluster: &'d mut Cluster,
+    /// Whether some budget selected a potential victim on the node of the last dry run.
+    is_under_budget: bool,
 }
 
 impl<'d, 'p, 'f> DryRun<'d, 'p, 'f> {
@@ -560,11 +622,13 @@ impl<'d, 'p, 'f> DryRun<'d, 'p, 'f> {
             preemptor,
             filters,
             cluster,
+            is_under_budget: false,
         }
     }
 
     /// Who must go from a node so that the pod fits, or why that does not help.
     pub(crate) fn select_victims(&mut self, node: NodeId) -> Result<Victims, Refusal> {
+        self.is_under_budget = false;
         let mut potential = self.potential_victims(node);
         if potential.is_empty() {
             return Err(no_victims());
@@ -630,6 +694,7 @@ impl<'d, 'p, 'f> DryRun<'d, 'p, 'f> {
             row.is_some_and(|row| count.take(identity, row.name))
         };
         let (violating, others): (Vec<_>, Vec<_>) = potential.into_iter().partition(violates);
+        self.is_under_budget = count.has_selected();
         let is_mixed = !violating.is_empty() && !others.is_empty();
         let mut away = Vec::new();
         for (pod, usage) in violating {
@@ -675,12 +740,14 @@ impl<'d, 'p, 'f> DryRun<'d, 'p, 'f> {
     /// Why the node would not take the pod now; it must do so with and without the pods that
     /// are nominated to it.
     fn refusal(&mut self, node: NodeId) -> Option<Refusal> {
-        let mut nominations = self.preemptor.nominations.iter();
-        let nominated = nominations.find(|at| at.node == node);
-        let with_nominated = nominated.and_then(|at| {
-            let (filters, cluster) = (&mut self.filters, &mut *self.cluster);
-            filters.first_refusal_with(cluster, node, &at.pods)
-        });
+        let nominated = self.preemptor.nominated_at(node, self.cluster);
+        let with_nominated = match nominated.as_slice() {
+            [] => None,
+            pods => {
+                let (filters, cluster) = (&mut self.filters, &mut *self.cluster);
+                filters.first_refusal_with(cluster, node, pods)
+            }
+        };
         with_nominated.or_else(|| self.filters.first_refusal(self.cluster, node))
     }
 

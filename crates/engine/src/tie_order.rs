@@ -41,6 +41,11 @@ impl TieOrder {
         self.relabelled
     }
 
+    /// Whether all ranks are as [`TieOrder::refresh`] would leave them.
+    pub(crate) fn is_fresh(&self, cluster: &Cluster) -> bool {
+        self.read == cluster.log().end()
+    }
+
     /// Gives ranks to new nodes and forgets deleted ones. A handful of new nodes costs
     /// O(log nodes) comparisons each, many cost one sort.
     pub(crate) fn refresh(&mut self, cluster: &Cluster) {

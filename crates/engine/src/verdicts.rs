@@ -433,6 +433,18 @@ impl Verdicts {
         self.look_again_at(context, node);
     }
 
+    /// Whether the node is looked at for the class.
+    pub(crate) fn looks_at(&self, node: NodeId) -> bool {
+        self.slot(node).is_some()
+    }
+
+    /// Why the node itself refuses pods of the class, if it does.
+    pub(crate) fn refusal(&self, node: NodeId) -> Option<&Refusal> {
+        let known = self.slots.get(self.slot(node)? as usize)?;
+        let refusal = self.refusals.get_index(known.refusal as usize)?;
+        Some(&refusal.refusal)
+    }
+
     fn slot(&self, node: NodeId) -> Option<u32> {
         match &self.listed {
             None => Some(node.0),

@@ -17,8 +17,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use random_cluster::{
-    History, NODE_NAMES, Step, World, history, history_of_1_20, history_with_volumes, node_of,
-    pod_named,
+    History, NODE_NAMES, Step, World, history, history_of_1_20, history_of_preemption,
+    history_with_volumes, node_of, pod_named,
 };
 
 /// What evaluation from scratch says about a pod.
@@ -227,6 +227,14 @@ fn drain(world: &mut World) -> Vec<String> {
             // As upstream, the plugin is not asked when a class is made anew, nor when a pod
             // comes that has the same volume.
             Some(PodState::Unschedulable(diagnosis)) if diagnosis.names("NodeVolumeLimits") => true,
+            // A port is free once one of several users is gone, so that even a pod that comes may
+            // help. Nobody is woken by that.
+            Some(PodState::Unschedulable(diagnosis))
+                if diagnosis.names("NodePorts")
+                    && !matches!(expected, Expected::Scheduled { .. }) =>
+            {
+                true
+            }
             Some(PodState::Unschedulable(_)) => !matches!(
                 expected,
                 Expected::Scheduled { .. }
@@ -310,6 +318,22 @@ proptest! {
     #[test]
     fn the_same_log_gives_the_same_decisions(history in history(1..=8, 20..100, true)) {
         prop_assert_eq!(play(&history), play(&history));
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(1_200))]
+
+    /// Small nodes full of pods of several priorities, and budgets that change.
+    #[test]
+    fn pods_that_preempt(history in history_of_preemption(2..=6, 40..200, false)) {
+        play(&history);
+    }
+
+    /// With a seed, equally good candidates come in another order than by name.
+    #[test]
+    fn pods_that_preempt_in_another_order(history in history_of_preemption(2..=4, 40..120, true)) {
+        play(&history);
     }
 }
 

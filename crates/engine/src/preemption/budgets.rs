@@ -11,6 +11,17 @@ use crate::pod_match::{LabelMatch, PodIdentity};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budgets {
     by_namespace: BTreeMap<Symbol, BTreeMap<Symbol, Budget>>,
+    epochs: BudgetEpochs,
+}
+
+/// Grow when budgets change, for whoever keeps what depends on them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BudgetEpochs {
+    /// When other pods than before may be selected: a budget came or went, or its selector
+    /// changed.
+    pub(crate) selection: u64,
+    /// When some budget allows more or less than before.
+    pub(crate) status: u64,
 }
 
 /// A PodDisruptionBudget.
@@ -39,18 +50,26 @@ impl Budgets {
         let namespace = symbols.intern(&object.metadata.namespace);
         let name = symbols.intern(&object.metadata.name);
         let of_namespace = self.by_namespace.entry(namespace).or_default();
-        let in_flight = match of_namespace.get(&name) {
-            // The status has not caught up yet.
-            Some(known) if known.disruptions_allowed == budget.disruptions_allowed => {
-                known.in_flight
+        match of_namespace.get_mut(&name) {
+            Some(known) if known.selector == budget.selector => {
+                let is_new = known.disruptions_allowed != budget.disruptions_allowed;
+                let in_flight = match is_new {
+                    true => 0,
+                    // The status has not caught up yet.
+                    false => known.in_flight,
+                };
+                let budget = Budget {
+                    in_flight,
+                    ..budget
+                };
+                self.epochs.status += u64::from(*known != budget);
+                *known = budget;
             }
-            _ => 0,
-        };
-        let budget = Budget {
-            in_flight,
-            ..budget
-        };
-        of_namespace.insert(name, budget);
+            _ => {
+                self.epochs.selection += 1;
+                of_namespace.insert(name, budget);
+            }
+        }
     }
 
     /// Notes a pod that is killed before any budget can say so.
@@ -66,8 +85,14 @@ impl Budgets {
     /// Forgets a budget.
     pub(crate) fn remove(&mut self, namespace: Symbol, name: Symbol) {
         if let Some(of_namespace) = self.by_namespace.get_mut(&namespace) {
-            of_namespace.remove(&name);
+            let was_there = of_namespace.remove(&name).is_some();
+            self.epochs.selection += u64::from(was_there);
         }
+    }
+
+    /// What tells whether budgets changed.
+    pub(crate) fn epochs(&self) -> BudgetEpochs {
+        self.epochs
     }
 
     /// Starts to count who would go. Strictly, pods that were killed before the budgets could
@@ -77,6 +102,7 @@ impl Budgets {
             budgets: self,
             is_strict,
             taken: BTreeMap::new(),
+            has_selected: false,
         }
     }
 }
@@ -94,6 +120,7 @@ pub(crate) struct BudgetCount<'b> {
     budgets: &'b Budgets,
     is_strict: bool,
     taken: BTreeMap<(Symbol, Symbol), i64>,
+    has_selected: bool,
 }
 
 impl BudgetCount<'_> {
@@ -105,7 +132,9 @@ impl BudgetCount<'_> {
         };
         let mut is_violated = false;
         for (budget_name, budget) in budgets {
-            if !budget.selects(pod) || budget.disrupted_pods.binary_search(&name).is_ok() {
+            let selects = budget.selects(pod);
+            self.has_selected |= selects;
+            if !selects || budget.disrupted_pods.binary_search(&name).is_ok() {
                 continue;
             }
             let taken = self.taken.entry((pod.namespace, *budget_name)).or_insert(0);
@@ -114,5 +143,10 @@ impl BudgetCount<'_> {
             is_violated |= *taken > budget.disruptions_allowed - in_flight;
         }
         is_violated
+    }
+
+    /// Whether some budget selects a pod that was counted.
+    pub(crate) fn has_selected(&self) -> bool {
+        self.has_selected
     }
 }

@@ -1,13 +1,14 @@
 //! Random clusters, pods, profiles and histories. Names are few, so that nodes come back
 //! and pods compete.
 
+mod preemption;
 mod storage;
 
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
 use outrank_api::decode::{Object, ObjectKind};
-use outrank_api::types::{Node, NodeAffinity, Pod, PodCondition};
+use outrank_api::types::{Node, NodeAffinity, Pod, PodCondition, PodDisruptionBudget};
 use outrank_engine::ids::PodId;
 use outrank_engine::plugins::priority_share::{LimitedShare, PriorityShare, ShareLimit};
 use outrank_engine::profile::{
@@ -700,6 +701,10 @@ pub(crate) enum Step {
     RemoveStorage(ObjectKind, &'static str),
     /// Something about the claims that a pod has for itself.
     Claims(Index, Box<StorageStep>),
+    SetBudget(Box<PodDisruptionBudget>),
+    RemoveBudget(&'static str),
+    /// The kubelet takes a pod that is on a node, in that second.
+    StartPod(Index, u8),
     /// A service selects the pods of an app, or none any more.
     SetService(&'static str, bool),
     PassTime(u64),
@@ -727,6 +732,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (any::<Index>(), node()).prop_map(|(pod, node)| Step::BindPod(pod, node)),
         2 => (any::<Index>(), node()).prop_map(|(pod, node)| Step::AddBoundPod(pod, node)),
         1 => (any::<Index>(), node()).prop_map(|(pod, node)| Step::AddPodForNode(pod, node)),
+        1 => preemption::budget().prop_map(|budget| Step::SetBudget(Box::new(budget))),
+        1 => (any::<Index>(), 0..4u8).prop_map(|(pod, second)| Step::StartPod(pod, second)),
         2 => (0..20_000_000_000u64).prop_map(Step::PassTime),
         12 => Just(Step::Decide),
         2 => any::<Index>().prop_map(Step::DecidePod),
@@ -814,6 +821,28 @@ pub(crate) fn history_with_volumes(
         history.steps.splice(0..0, storage);
         history
     })
+}
+
+/// A random history in which pods preempt each other.
+pub(crate) fn history_of_preemption(
+    templates: RangeInclusive<usize>,
+    steps: Range<usize>,
+    is_seeded: bool,
+) -> impl Strategy<Value = History> {
+    let profiles = (
+        preemption::profile("default-scheduler"),
+        preemption::profile("second"),
+    );
+    let templates = prop::collection::vec(preemption::template(), templates);
+    let nodes = (preemption::node(), 2..7);
+    history_of(
+        profiles,
+        nodes,
+        templates,
+        preemption::step(),
+        steps,
+        is_seeded,
+    )
 }
 
 /// The same with plugins of 1.20, and services.
@@ -1014,7 +1043,22 @@ impl World {
                     self.step_of_claims(&name, step);
                 }
             }
-            Step::ConfirmPod(which) => self.confirm_pod(*which),
+            Step::ConfirmPod(which) => self.confirm_pod(*which, None),
+            Step::StartPod(which, second) => {
+                let time = format!("2026-01-01T00:00:0{second}Z");
+                self.confirm_pod(*which, Some(time));
+            }
+            Step::SetBudget(budget) => {
+                let budget = PodDisruptionBudget::clone(budget);
+                self.engine.handle(Event::BudgetChanged(budget), self.now);
+            }
+            Step::RemoveBudget(name) => {
+                let event = Event::BudgetGone {
+                    namespace: "default".into(),
+                    name: (*name).into(),
+                };
+                self.engine.handle(event, self.now);
+            }
             Step::SetService(app, is_there) => {
                 let selector = if *is_there {
                     json!({"app": app})
@@ -1079,14 +1123,15 @@ impl World {
         self.engine.handle(event, self.now);
     }
 
-    fn confirm_pod(&mut self, which: Index) {
+    fn confirm_pod(&mut self, which: Index, started: Option<String>) {
         let Some(name) = self.pick_name(which) else {
             return;
         };
         let id = self.engine.pod("default", &name).expect("a known pod");
         if let Some(PodState::Placed(node)) = self.engine.pod_state(id) {
             let node = self.engine.cluster().name(*node).to_owned();
-            let pod = bound(self.pods[&name].clone(), &node);
+            let mut pod = bound(self.pods[&name].clone(), &node);
+            pod.status.start_time = started.or(pod.status.start_time);
             self.set_pod(pod);
         }
     }

@@ -650,6 +650,12 @@ impl Engine {
         })
     }
 
+    /// Of how many nodes it is kept whether they are candidates for preemption.
+    #[cfg(test)]
+    pub(crate) fn kept_candidate_rows(&self) -> usize {
+        self.candidates.row_count()
+    }
+
     fn preemption_by_evaluation(&self, pod: PodId) -> Option<PreemptionReport> {
         self.preemption(pod, &self.evaluate(pod)?)
     }

@@ -709,6 +709,12 @@ impl Engine {
         })
     }
 
+    /// Of how many nodes it is kept whether they are candidates for preemption.
+    #[cfg(test)]
+    pub(crate) fn kept_candidate_rows(&self) -> usize {
+        self.candidates.row_count()
+    }
+
     fn preemption_by_evaluation(&self, pod: PodId, now: TimeNanos) -> Option<PreemptionReport> {
         self.preemption(pod, &self.evaluate(pod)?, now)
     }
@@ -725,7 +731,7 @@ impl Engine {
         let row = self.pods[pod.index()].as_ref()?;
         let info = self.cluster.pod_info(pod);
         let matters_itself = row.nominated_node.is_some() || info.volumes != 0;
-        let looks_at_others = demand != 0 || !self.plans[plan as usize].is_empty();
+        let looks_at_others = demand != 0 || !self.plans[plan as usize].filters.is_empty();
         let verdicts = self.verdicts[key].as_deref();
         let (Some(verdicts), false, false) = (verdicts, matters_itself, looks_at_others) else {
             return self.preemption_by_evaluation(pod, now);
@@ -913,7 +919,9 @@ impl Engine {
         };
         if has_volumes || !self.plans[plan as usize].is_empty() {
             self.watching.insert(pod);
-            if !self.nominated.is_empty() {
+            // What nominated pods do to nodes is counted for filters only.
+            let has_filters = has_volumes || !self.plans[plan as usize].filters.is_empty();
+            if has_filters && !self.nominated.is_empty() {
                 return self.decide_by_evaluation(pod);
             }
         }

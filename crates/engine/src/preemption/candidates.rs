@@ -222,6 +222,12 @@ impl CandidateSets {
         }
     }
 
+    /// How many rows are kept.
+    #[cfg(test)]
+    pub(crate) fn row_count(&self) -> usize {
+        self.rows
+    }
+
     fn drop_half(&mut self) {
         let kept = self.by_kind.iter();
         let mut by_use: Vec<(u64, Kind)> = kept.map(|(kind, (used, _))| (*used, *kind)).collect();
@@ -233,5 +239,75 @@ impl CandidateSets {
             // What is taken is no longer kept.
             drop(self.take(kind));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use outrank_api::types::PodDisruptionBudget;
+    use serde_json::{Value, json};
+
+    use crate::storage::testing::{engine, node, pod, tell};
+    use crate::{Engine, Event};
+
+    fn budget(app: &str, allowed: i32) -> PodDisruptionBudget {
+        let budget = json!({"metadata": {"namespace": "default", "name": "budget"},
+            "spec": {"selector": {"matchLabels": {"app": app}}},
+            "status": {"disruptionsAllowed": allowed}});
+        serde_json::from_value(budget).expect("a budget")
+    }
+
+    fn with_port(name: &str, node: &str, priority: i32) -> Value {
+        let mut pod = pod(name, node, json!([]));
+        pod["metadata"]["labels"] = json!({"app": name});
+        pod["spec"]["priority"] = priority.into();
+        pod["spec"]["containers"] = json!([{"name": "c", "image": "i",
+            "ports": [{"containerPort": 80, "hostPort": 80}]}]);
+        pod
+    }
+
+    /// Where a pod that comes, and goes again, would have others go.
+    fn chosen(engine: &mut Engine) -> String {
+        tell(engine, with_port("high", "", 9));
+        let pod = engine.pod("default", "high").expect("a pod");
+        let decision = engine.decide_pod(pod, 0).expect("a pod that waits");
+        let node = decision.preemption.expect("victims").node;
+        let name = engine.cluster().name(node).to_owned();
+        let gone = Event::PodGone {
+            namespace: "default".into(),
+            name: "high".into(),
+        };
+        engine.handle(gone, 0);
+        name
+    }
+
+    #[test]
+    fn nodes_are_tried_again_when_budgets_change() {
+        let mut engine = engine([node("a", json!({})), node("b", json!({}))]);
+        tell(&mut engine, with_port("dear", "a", 1));
+        tell(&mut engine, with_port("cheap", "b", 0));
+        assert_eq!(chosen(&mut engine), "b");
+        // Of what was chosen the log tells anyway, since the pod was nominated there.
+        for (app, allowed, expected) in [
+            ("dear", 0, "b"),
+            ("cheap", 0, "a"),
+            ("cheap", 1, "b"),
+            ("cheap", 0, "a"),
+            ("other", 0, "b"),
+        ] {
+            engine.handle(Event::BudgetChanged(budget(app, allowed)), 0);
+            assert_eq!(chosen(&mut engine), expected, "{app} {allowed}");
+        }
+        engine.handle(Event::BudgetChanged(budget("cheap", 0)), 0);
+        assert_eq!(chosen(&mut engine), "a");
+        engine.handle(
+            Event::BudgetGone {
+                namespace: "default".into(),
+                name: "budget".into(),
+            },
+            0,
+        );
+        assert_eq!(chosen(&mut engine), "b");
+        assert_eq!(engine.kept_candidate_rows(), 2);
     }
 }

@@ -12,17 +12,19 @@ use super::{FEW_NODES, NodeShape, Step, Template, container, node_shape};
 
 const BUDGET_NAMES: [&str; 3] = ["first", "second", "third"];
 
-/// A budget for pods of an app, of all, or of none, which allows up to two to go.
+/// A budget, mostly for the pods that budgets of its name always select, else for none, which
+/// allows up to two to go.
 pub(super) fn budget() -> impl Strategy<Value = PodDisruptionBudget> {
-    let selector = prop_oneof![
-        2 => Just(json!({"matchLabels": {"app": "a"}})),
-        2 => Just(json!({"matchLabels": {"app": "b"}})),
-        1 => Just(json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]})),
-        1 => Just(json!({})),
-    ];
+    let is_empty = prop::bool::weighted(0.15);
     let disrupted = prop::option::weighted(0.2, 1..9usize);
-    let name = prop::sample::select(BUDGET_NAMES.to_vec());
-    (name, selector, 0..3, disrupted).prop_map(|(name, selector, allowed, disrupted)| {
+    let all = (budget_name(), is_empty, 0..3, disrupted);
+    all.prop_map(|(name, is_empty, allowed, disrupted)| {
+        let selector = match name {
+            _ if is_empty => json!({}),
+            "first" => json!({"matchLabels": {"app": "a"}}),
+            "second" => json!({"matchLabels": {"app": "b"}}),
+            _ => json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]}),
+        };
         let disrupted = disrupted.map(|number| (format!("p{number}"), json!(null)));
         let disrupted: serde_json::Map<_, _> = disrupted.into_iter().collect();
         let budget = json!({"metadata": {"namespace": "default", "name": name},

@@ -201,6 +201,12 @@ fn default_preemption(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError>) ->
         absolute,
         "not in valid range [0, inf)",
     );
+    refuse(
+        absolute > i64::from(i32::MAX),
+        &absolute_path,
+        absolute,
+        "does not fit into 32 bits",
+    );
     let both_zero = percentage == 0 && absolute == 0;
     let message = "cannot be zero at the same time as minCandidateNodesAbsolute";
     refuse(both_zero, &percentage_path, percentage, message);

@@ -36,11 +36,16 @@ fn check_client_connection(fields: &mut Fields<'_>, errors: &mut Vec<ConfigError
         fields.text(text, errors);
     }
     fields.number("qps", errors);
-    if let Some((path, burst)) = fields.integer("burst", errors)
-        && burst < 0
-    {
-        let message = format!("{burst}: must be non-negative");
-        errors.push(ConfigError { path, message });
+    if let Some((path, burst)) = fields.integer("burst", errors) {
+        let problem = match burst {
+            ..0 => Some("must be non-negative"),
+            burst if burst > i64::from(i32::MAX) => Some("does not fit into 32 bits"),
+            _ => None,
+        };
+        if let Some(problem) = problem {
+            let message = format!("{burst}: {problem}");
+            errors.push(ConfigError { path, message });
+        }
     }
     fields.finish(errors);
 }

@@ -1095,3 +1095,24 @@ fn preemption_looks_at_no_more_candidates_than_asked_for() {
     let minimum = read.engine.profiles[0].minimum_candidates.expect("told");
     assert_eq!((minimum.percentage, minimum.absolute), (20, 5));
 }
+
+#[test]
+fn numbers_of_32_bits_are_no_longer() {
+    let config = serde_json::json!({
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"burst": 2_147_483_648_i64},
+        "profiles": [{"pluginConfig": [{"name": "DefaultPreemption",
+            "args": {"minCandidateNodesAbsolute": 99_999_999_999_i64}}]}],
+    });
+    let errors = outrank_config::read(&config).expect_err("numbers that are too large");
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let expected = [
+        "clientConnection.burst: 2147483648: does not fit into 32 bits",
+        "profiles[0].pluginConfig[0].args.minCandidateNodesAbsolute: 99999999999: does not fit \
+         into 32 bits",
+    ];
+    for expected in expected {
+        assert!(errors.iter().any(|error| error == expected), "{errors:?}");
+    }
+}

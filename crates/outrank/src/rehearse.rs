@@ -106,6 +106,12 @@ pub(crate) struct Rehearse {
     #[arg(long)]
     replay: bool,
 
+    /// Have the tasks of the trace come closer together, or further apart, until all of their
+    /// work is so many percent of what the GPUs, or the CPUs if there are none, give in that time.
+    #[arg(long, value_name = "PERCENT", requires = "replay")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    load: Option<u32>,
+
     /// A KubeSchedulerConfiguration file, or a legacy Policy; its extenders are called.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -231,7 +237,10 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
             columns,
             ..TraceOptions::default()
         };
-        let trace = read_trace(nodes, pods, &trace_options)?;
+        let mut trace = read_trace(nodes, pods, &trace_options)?;
+        if let Some(percent) = arguments.load {
+            trace.scale_load(percent);
+        }
         return rehearse_trace(arguments, &options, trace, config_warnings);
     }
     let cluster = read_inputs(&arguments.filename)?;

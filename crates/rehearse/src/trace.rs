@@ -102,6 +102,50 @@ pub struct Trace {
     pub pods: Vec<TracePod>,
 }
 
+impl Trace {
+    /// Has tasks come closer together, or further apart, until their work, GPUs times seconds, is
+    /// so many percent of what all GPUs give in the time in which they come (CPUs if there are
+    /// no GPUs). How long each runs stays; what runs on after the last came counts, too. Nothing changes if no time passes, or if no task ends.
+    pub fn scale_load(&mut self, percent: u32) {
+        let Some(first) = self.pods.first().map(|task| task.arrival_seconds) else {
+            return;
+        };
+        let has_gpus = |node: &Node| node.status.allocatable.contains_key(GPU_RESOURCE);
+        let resource = match self.nodes.iter().any(has_gpus) {
+            true => GPU_RESOURCE,
+            false => "cpu",
+        };
+        let amount = |list: &ResourceList| {
+            let quantity = list.get(resource);
+            quantity.map_or(0.0, |quantity| quantity.value() as f64)
+        };
+        let nodes = self.nodes.iter();
+        let capacity: f64 = nodes.map(|node| amount(&node.status.allocatable)).sum();
+        let work = self.pods.iter().filter_map(|task| {
+            let seconds = task.departure_seconds?.saturating_sub(task.arrival_seconds);
+            let containers = task.pod.spec.containers.iter();
+            let asked: f64 = containers.map(|it| amount(&it.resources.requests)).sum();
+            Some(asked * seconds as f64)
+        });
+        let work: f64 = work.sum();
+        let span = self
+            .pods
+            .last()
+            .map_or(0, |task| task.arrival_seconds - first);
+        let wanted_span = work / (capacity * f64::from(percent) / 100.0);
+        if span <= 0 || !wanted_span.is_normal() {
+            return;
+        }
+        let factor = wanted_span / span as f64;
+        for task in &mut self.pods {
+            let moved = ((task.arrival_seconds - first) as f64 * factor).round() as i64;
+            let earlier = task.arrival_seconds - first.saturating_add(moved);
+            task.arrival_seconds -= earlier;
+            task.departure_seconds = task.departure_seconds.map(|end| end - earlier);
+        }
+    }
+}
+
 /// One task of a trace.
 #[derive(Clone, Debug)]
 pub struct TracePod {

@@ -397,3 +397,23 @@ fn the_example_is_a_day_of_a_mixed_gpu_cluster() {
     let asked = trace.pods.iter().flat_map(|pod| self::models(&pod.pod));
     assert!(asked.into_iter().all(|model| models.contains(&model)));
 }
+
+/// Two tasks with 4 and 8 of 8 GPUs run 100 s each: 1,200 GPU seconds. At full load they come
+/// within 150 s, at double load within 75 s.
+#[test]
+fn arrivals_are_moved_until_the_load_is_what_is_asked_for() {
+    let pods = format!(
+        "{POD_HEADER}a,1000,1024,4,1000,,LS,Running,1000,1100,1000\n\
+         b,1000,1024,8,1000,,LS,Running,5000,5100,5000\n"
+    );
+    for (percent, second) in [(100, 1150), (200, 1075), (50, 1300)] {
+        let mut trace = parse(NODES, &pods, &TraceOptions::default()).expect("a trace");
+        trace.scale_load(percent);
+        let times = trace
+            .pods
+            .iter()
+            .map(|task| (task.arrival_seconds, task.departure_seconds));
+        let times: Vec<(i64, Option<i64>)> = times.collect();
+        assert_eq!(times, [(1000, Some(1100)), (second, Some(second + 100))]);
+    }
+}

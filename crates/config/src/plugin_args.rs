@@ -75,6 +75,12 @@ impl Reader<'_> {
     }
 }
 
+/// What upstream gives DefaultPreemption without arguments.
+const UPSTREAM_CANDIDATES: MinimumCandidates = MinimumCandidates {
+    percentage: 10,
+    absolute: 100,
+};
+
 /// Plugins that take arguments.
 const HAVE_ARGUMENTS: [&str; 10] = [
     "DefaultPreemption",
@@ -131,7 +137,10 @@ fn apply_one(
             profile.preemption_safety = Some(preemption_safety::read(&mut fields, errors));
         }
         "DefaultPreemption" => {
-            profile.minimum_candidates = Some(default_preemption(&mut fields, errors));
+            let asked = default_preemption(&mut fields, errors);
+            // Upstream's own defaults, which configurations are written out with, do not ask
+            // for a shorter search.
+            profile.minimum_candidates = (asked != UPSTREAM_CANDIDATES).then_some(asked);
         }
         "DynamicResources" => dynamic_resources(&mut fields, errors),
         _ => {}

@@ -108,8 +108,8 @@ pub struct ProfileConfig {
     pub reserve: Option<Vec<String>>,
     /// Arguments of NodeAffinity.
     pub added_affinity: Option<NodeAffinitySpec>,
-    /// Arguments of DefaultPreemption: how many candidates end the search for more; `None` is
-    /// all.
+    /// Arguments of DefaultPreemption: how many candidates end the search for more; `None`
+    /// looks for all, which upstream's defaults (10 %, 100) do not, but at random.
     pub minimum_candidates: Option<MinimumCandidates>,
     /// What makes preemption safer than upstream's; `None` is nothing.
     pub preemption_safety: Option<PreemptionSafetyArgs>,

@@ -81,7 +81,7 @@ fn decide(extender: HttpExtender, pod: Pod) -> String {
     let cluster = engine.cluster();
     match decision.outcome {
         Outcome::Scheduled { node, .. } => cluster.name(node).to_owned(),
-        Outcome::Unschedulable(diagnosis) => diagnosis.message(cluster),
+        Outcome::Unschedulable(diagnosis) => diagnosis.filter_message(cluster),
         Outcome::Error(error) => format!("error: {error}"),
     }
 }

@@ -692,17 +692,9 @@ impl Cluster {
 
     /// Puts a pod on a node.
     pub fn add_pod(&mut self, node: NodeId, pod: PodId, usage: &PodUsage) -> u32 {
-        let row = node.index();
-        self.use_node(row, usage, i64::wrapping_add);
-        for port in &usage.host_ports {
-            if !self.host_ports[row].contains(port) {
-                self.host_ports[row].push(*port);
-            }
-        }
-        self.pods[row].push(pod);
-        self.count_terms(row, pod, 1);
+        self.bring_back(node, pod, usage);
         self.log.push(node, Change::Usage);
-        self.pods[row].len() as u32 - 1
+        self.pods[node.index()].len() as u32 - 1
     }
 
     /// Takes the pod at `position` off a node; the node's last pod moves into the gap

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::cluster::Cluster;
 use crate::framework::Refusal;
+use crate::ids::NodeId;
 use crate::preemption::PostFilterRefusal;
 use crate::release::Release;
 
@@ -108,5 +109,15 @@ impl Diagnosis {
             *reasons.entry(reason).or_insert(0) += count;
         }
         reasons
+    }
+}
+
+/// Adds the refusals of nodes to how many nodes got each. O(refusals × distinct ones).
+pub(crate) fn count_refusals(counted: &mut Vec<(Refusal, usize)>, refused: &[(NodeId, Refusal)]) {
+    for (_, refusal) in refused {
+        match counted.iter_mut().find(|(known, _)| known == refusal) {
+            Some((_, nodes)) => *nodes += 1,
+            None => counted.push((refusal.clone(), 1)),
+        }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::cluster::{Cluster, PodUsage};
-use crate::diagnosis::Diagnosis;
+use crate::diagnosis::{Diagnosis, count_refusals};
 use crate::extender::{ExtenderScores, Interested};
 use crate::framework::{
     Code, FilterPlugin, FilterStage, IncomingPod, NodeFilter, NodeScore, Reason, Refusal,
@@ -168,16 +168,7 @@ impl Evaluation {
                 ..Diagnosis::default()
             },
         };
-        for (_, refusal) in &self.refused {
-            match diagnosis
-                .refusals
-                .iter_mut()
-                .find(|(known, _)| known == refusal)
-            {
-                Some((_, count)) => *count += 1,
-                None => diagnosis.refusals.push((refusal.clone(), 1)),
-            }
-        }
+        count_refusals(&mut diagnosis.refusals, &self.refused);
         if self.listed_nodes.is_some() {
             let unlisted = cluster.node_count() - self.looked_at;
             diagnosis.unlisted = Some((unlisted, vec![NodeAffinity::NAME]));

@@ -31,6 +31,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::cluster::{Cluster, PodUsage};
+use crate::diagnosis::count_refusals;
 use crate::evaluation::{Evaluation, Filters};
 use crate::framework::{Code, IncomingPod, Reason, Refusal};
 use crate::ids::{NodeId, PodId, Symbol};
@@ -536,12 +537,7 @@ fn potential_nodes(evaluation: &Evaluation, cluster: &Cluster) -> Vec<NodeId> {
 /// Refusals, and how many nodes got each.
 fn counted(rejected: &[(NodeId, Refusal)]) -> Vec<(Refusal, usize)> {
     let mut counted: Vec<(Refusal, usize)> = Vec::new();
-    for (_, refusal) in rejected {
-        match counted.iter_mut().find(|(known, _)| known == refusal) {
-            Some((_, nodes)) => *nodes += 1,
-            None => counted.push((refusal.clone(), 1)),
-        }
-    }
+    count_refusals(&mut counted, rejected);
     counted
 }
 

@@ -322,9 +322,8 @@ fn compare(
         without_change.extensions = Extensions::default();
     }
     let mut report = run_scenario(scenario, &with_change)?;
-    let is_change = without.is_some()
-        || arguments.preemption.is_some()
-        || (arguments.config.is_some() && !report.victims.is_empty());
+    let is_change =
+        without.is_some() || arguments.preemption.is_some() || arguments.config.is_some();
     if is_change && !report.victims.is_empty() {
         let before = run_scenario(without.unwrap_or(scenario), &without_change)?;
         report.compare(&before);

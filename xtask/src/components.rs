@@ -1,197 +1,23 @@
-//! Recorded answers of Kubernetes' parts, held against ours: quantities, selectors,
-//! taints and the resources of pods.
+//! Recorded answers of Kubernetes' parts, held against ours; a file for each part.
 //!
 //! A record is `{"id", "op", "input", "expected"}`. For each operation the answer is
 //! computed anew, in the recorded form, and compared field by field.
 
-use outrank_api::fields::FieldSelector;
-use outrank_api::labels::Selector;
-use outrank_api::node_selector::RequiredNodeAffinity;
-use outrank_api::pod_resources::{self, PodResourcesOptions};
-use outrank_api::qos::qos_class;
-use outrank_api::quantity::{Format, Quantity};
-use outrank_api::taints::{TaintSpecs, taint_string, tolerates};
-use outrank_api::types::{LabelSelector, Node, Pod, ResourceList, StringMap, Taint, Toleration};
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+mod api;
 
-/// Holds a record of a topic against our answer. `None` if the topic is not served here;
-/// an error is the difference, for people.
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// The parts. Each answers the operations of its topics.
+const PARTS: &[fn(&str, &str, &Value) -> Option<Result<Value, String>>] = &[api::answer];
+
+/// Holds a record of a topic against our answer. `None` if the topic is not served here, or not
+/// this operation; an error is the difference, for people.
 pub(crate) fn check(topic: &str, record: &Value) -> Option<Result<(), String>> {
     let op = record["op"].as_str().unwrap_or_default();
-    let input = &record["input"];
-    let answer = match (topic, op) {
-        ("quantity", "parse") => quantity(input),
-        ("quantity", "arith") => arithmetic(input),
-        ("selectors", "labelSelectorString") => label_selector_string(input),
-        ("selectors", "labelSelectorObject") => label_selector_object(input),
-        ("selectors", "nodeAffinity") => node_affinity(input),
-        ("selectors", "fieldSelectorString") => field_selector_string(input),
-        ("taints", "kubectlTaint") => kubectl_taint(input),
-        ("taints", "tolerates") => toleration(input),
-        ("pod-resources", "podResources") => pod_resources(input),
-        ("quantity" | "selectors" | "taints" | "pod-resources", op) => {
-            Err(format!("the operation `{op}` is unknown"))
-        }
-        _ => return None,
-    };
+    let mut answers = PARTS.iter();
+    let answer = answers.find_map(|answer| answer(topic, op, &record["input"]))?;
     Some(answer.and_then(|answer| compare(&record["expected"], &answer)))
-}
-
-fn quantity(input: &Value) -> Result<Value, String> {
-    let text: String = field(input, "string")?;
-    let quantity: Quantity = match text.parse() {
-        Ok(quantity) => quantity,
-        Err(error) => return Ok(json!({ "error": format!("{error}") })),
-    };
-    let mut rounded = quantity.clone();
-    rounded.round_up(0);
-    Ok(json!({
-        "canonical": quantity.to_string(),
-        "format": quantity.format().name(),
-        "value": quantity.value(),
-        "milliValue": quantity.milli_value(),
-        "scaledKilo": quantity.scaled_value(3),
-        "scaledMicro": quantity.scaled_value(-6),
-        "sign": quantity.sign(),
-        "isZero": quantity.is_zero(),
-        "asInt64": quantity.as_i64(),
-        "roundedUp": rounded.to_string(),
-    }))
-}
-
-fn arithmetic(input: &Value) -> Result<Value, String> {
-    let (a, b): (Quantity, Quantity) = (field(input, "a")?, field(input, "b")?);
-    let (mut sum, mut difference) = (a.clone(), a.clone());
-    sum += &b;
-    difference -= &b;
-    Ok(json!({
-        "cmp": a.cmp(&b) as i32,
-        "equal": a == b,
-        "sum": sum.to_string(),
-        "difference": difference.to_string(),
-        "negatedA": (-a).to_string(),
-    }))
-}
-
-fn label_selector_string(input: &Value) -> Result<Value, String> {
-    let text: String = field(input, "selector")?;
-    let mut answer = selector_answer(input, Selector::parse(&text))?;
-    if let Ok(selector) = Selector::parse(&text) {
-        answer["empty"] = json!(selector.is_empty());
-    }
-    Ok(answer)
-}
-
-fn label_selector_object(input: &Value) -> Result<Value, String> {
-    let selector: Option<LabelSelector> = field(input, "selector")?;
-    selector_answer(input, Selector::from_label_selector(selector.as_ref()))
-}
-
-fn selector_answer(input: &Value, selector: Result<Selector, String>) -> Result<Value, String> {
-    let label_sets: Vec<StringMap> = field(input, "labelSets")?;
-    Ok(match selector {
-        Err(error) => json!({ "error": error }),
-        Ok(selector) => json!({
-            "canonical": selector.to_string(),
-            "matches": label_sets.iter().map(|set| selector.matches(set)).collect::<Vec<_>>(),
-        }),
-    })
-}
-
-fn node_affinity(input: &Value) -> Result<Value, String> {
-    let (pod, node): (Pod, Node) = (field(input, "pod")?, field(input, "node")?);
-    let affinity = RequiredNodeAffinity::of(&pod.spec);
-    Ok(
-        match affinity.matches(&node.metadata.name, &node.metadata.labels) {
-            Ok(matches) => json!({ "match": matches }),
-            Err(error) => json!({ "match": false, "error": error }),
-        },
-    )
-}
-
-fn field_selector_string(input: &Value) -> Result<Value, String> {
-    let text: String = field(input, "selector")?;
-    let selector = match FieldSelector::parse(&text) {
-        Ok(selector) => selector,
-        Err(error) => return Ok(json!({ "error": error })),
-    };
-    let requirements = selector.requirements().iter().map(|requirement| {
-        let operator = if requirement.equal { "=" } else { "!=" };
-        json!({ "field": requirement.key, "operator": operator, "value": requirement.value })
-    });
-    Ok(json!({
-        "canonical": selector.to_string(),
-        "requirements": requirements.collect::<Vec<_>>(),
-    }))
-}
-
-fn kubectl_taint(input: &Value) -> Result<Value, String> {
-    let (node, args): (Node, Vec<String>) = (field(input, "node")?, field(input, "args")?);
-    let specs = match TaintSpecs::parse(&args) {
-        Ok(specs) => specs,
-        Err(error) => return Ok(json!({ "parseError": error })),
-    };
-    let mut answer = json!({ "add": specs.add, "remove": specs.remove });
-    match specs.apply(&node, field(input, "overwrite")?) {
-        Ok((operation, taints)) => {
-            answer["operation"] = json!(operation.to_string());
-            answer["taints"] = json!(taints);
-        }
-        Err(error) => answer["applyError"] = json!(error),
-    }
-    Ok(answer)
-}
-
-fn toleration(input: &Value) -> Result<Value, String> {
-    let taint: Taint = field(input, "taint")?;
-    let toleration: Toleration = field(input, "toleration")?;
-    Ok(json!({
-        "tolerates": tolerates(&toleration, &taint, false),
-        "toleratesWithComparisonOperators": tolerates(&toleration, &taint, true),
-        "taintString": taint_string(&taint),
-    }))
-}
-
-fn pod_resources(input: &Value) -> Result<Value, String> {
-    let pod: Pod = field(input, "pod")?;
-    let options = PodResourcesOptions::default();
-    let excluding_overhead = PodResourcesOptions {
-        exclude_overhead: true,
-        ..options.clone()
-    };
-    let containers_only = PodResourcesOptions {
-        skip_pod_level_resources: true,
-        ..options.clone()
-    };
-    let scoring_defaults = PodResourcesOptions {
-        non_missing_container_requests: ResourceList::from([
-            (
-                "cpu".to_owned(),
-                Quantity::from_milli(100, Format::DecimalSi),
-            ),
-            (
-                "memory".to_owned(),
-                Quantity::from_value(200 << 20, Format::BinarySi),
-            ),
-        ]),
-        ..options.clone()
-    };
-    let scheduler = pod_resources::scheduler_resources(&pod);
-    Ok(json!({
-        "qosClass": qos_class(&pod).name(),
-        "requests": pod_resources::pod_requests(&pod, &options),
-        "limits": pod_resources::pod_limits(&pod, &options),
-        "requestsExcludingOverhead": pod_resources::pod_requests(&pod, &excluding_overhead),
-        "requestsContainersOnly": pod_resources::pod_requests(&pod, &containers_only),
-        "requestsWithScoringDefaults": pod_resources::pod_requests(&pod, &scoring_defaults),
-        "schedulerMilliCPU": scheduler.cpu_milli,
-        "schedulerMemory": scheduler.memory_bytes,
-        "schedulerEphemeralStorage": scheduler.ephemeral_storage_bytes,
-        "schedulerScalar": scheduler.scalar,
-        "schedulerNonZeroMilliCPU": scheduler.non_zero_cpu_milli,
-        "schedulerNonZeroMemory": scheduler.non_zero_memory_bytes,
-    }))
 }
 
 /// A field of the input, `null` if it is absent.
@@ -224,5 +50,25 @@ fn compare(expected: &Value, answer: &Value) -> Result<(), String> {
         Ok(())
     } else {
         Err(differences.join("\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    #[test]
+    fn a_difference_is_found() {
+        let record = json!({
+            "op": "tolerates",
+            "input": { "taint": { "key": "a" }, "toleration": { "operator": "Exists" } },
+            "expected": { "tolerates": false },
+        });
+        let difference = super::check("taints", &record).unwrap().unwrap_err();
+        assert!(
+            difference.contains("tolerates: expected false, got true"),
+            "{difference}"
+        );
+        assert!(super::check("nonsense", &record).is_none());
     }
 }

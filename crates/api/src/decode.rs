@@ -381,13 +381,13 @@ fn note_unread(object: &mut Object, value: &Value) {
         _ => return,
     };
     if let Some(value) = value.pointer(pointer) {
-        template.unread = unread::<PodTemplateSpec>(value, &[]);
+        template.unread = unread::<PodTemplateSpec>(value);
     }
 }
 
 /// Stands for what a value says beside the fields that its type has: equal, in one process,
-/// where that is; 0 if there is nothing. Fields at the `except`ed JSON pointers do not count.
-pub(crate) fn unread<'v, T: Deserialize<'v>>(value: &'v Value, except: &[&str]) -> u64 {
+/// where that is; 0 if there is nothing.
+pub(crate) fn unread<'v, T: Deserialize<'v>>(value: &'v Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     let mut is_empty = true;
     let mut note = |path: serde_ignored::Path<'_>| {
@@ -397,9 +397,7 @@ pub(crate) fn unread<'v, T: Deserialize<'v>>(value: &'v Value, except: &[&str]) 
         let pointer: String = names.map(|name| format!("/{name}")).collect();
         let name = pointer.rsplit('/').next().unwrap_or_default();
         let unread = value.pointer(&pointer).cloned();
-        if let Some(unread) = unread.and_then(|it| without_nothing(name, it))
-            && !except.contains(&pointer.as_str())
-        {
+        if let Some(unread) = unread.and_then(|it| without_nothing(name, it)) {
             is_empty = false;
             (pointer, unread.to_string()).hash(&mut hasher);
         }

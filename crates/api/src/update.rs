@@ -129,17 +129,14 @@ fn may_resize(before: &PersistentVolumeClaimSpec, after: &PersistentVolumeClaimS
     before_size == after_size || before_size < after_size && !before.volume_name.is_empty()
 }
 
-/// Stands for what the spec of a pod says beside the fields that are typed, but for one that
-/// may change.
+/// Stands for what the spec of a pod says beside the fields that are typed.
 fn unread_spec(pod: &LoadedObject) -> u64 {
     let spec = pod.raw.get("spec");
-    spec.map_or(0, |spec| {
-        unread::<PodSpec>(spec, &["/activeDeadlineSeconds"])
-    })
+    spec.map_or(0, unread::<PodSpec>)
 }
 
-/// Whether a pod may be changed like this: images, more tolerations, fewer scheduling
-/// gates, and while there are gates also a narrower choice of nodes.
+/// Whether a pod may be changed like this: images, an earlier deadline, more tolerations, fewer
+/// scheduling gates, and while there are gates also a narrower choice of nodes.
 fn may_become(before: &Pod, after: &Pod) -> bool {
     let (old, new) = (&before.spec, &after.spec);
     if Arc::ptr_eq(old, new) || old == new {
@@ -149,6 +146,11 @@ fn may_become(before: &Pod, after: &Pod) -> bool {
         .tolerations
         .iter()
         .all(|it| new.tolerations.contains(it));
+    let deadlines = (old.active_deadline_seconds, new.active_deadline_seconds);
+    let deadline_nears = match deadlines {
+        (Some(old), Some(new)) => new <= old,
+        (old, _) => old.is_none(),
+    };
     let gates_go = (new.scheduling_gates.iter()).all(|it| old.scheduling_gates.contains(it));
     let is_gated = !old.scheduling_gates.is_empty();
     let mut allowed = PodSpec::clone(old);
@@ -158,6 +160,7 @@ fn may_become(before: &Pod, after: &Pod) -> bool {
         containers.for_each(|container| container.image.clear());
         spec.tolerations.clear();
         spec.scheduling_gates.clear();
+        spec.active_deadline_seconds = None;
     }
     if is_gated && narrows_nodes(old, new) {
         for spec in [&mut allowed, &mut wanted] {
@@ -169,7 +172,7 @@ fn may_become(before: &Pod, after: &Pod) -> bool {
             spec.affinity.take_if(is_empty);
         }
     }
-    tolerations_grow && gates_go && allowed == wanted
+    tolerations_grow && deadline_nears && gates_go && allowed == wanted
 }
 
 /// Whether every node that the new spec admits was admitted by the old one, as can be seen
@@ -239,7 +242,8 @@ mod tests {
         assert!(refused(pod(spec.clone()), pod(told)).is_some());
         let mut limited = spec.clone();
         limited["activeDeadlineSeconds"] = 60.into();
-        assert_eq!(refused(pod(spec.clone()), pod(limited)), None);
+        assert_eq!(refused(pod(spec.clone()), pod(limited.clone())), None);
+        assert!(refused(pod(limited), pod(spec.clone())).is_some());
         let mut larger = spec.clone();
         larger["containers"][0]["resources"] = json!({"requests": {"cpu": "1"}});
         assert!(refused(pod(spec), pod(larger)).is_some());

@@ -118,6 +118,9 @@ pub struct PodSpec {
     /// Time from the polite to the hard kill, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub termination_grace_period_seconds: Option<i64>,
+    /// How long the pod may run before it is ended, in seconds from its start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_deadline_seconds: Option<i64>,
     /// Name of the RuntimeClass.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime_class_name: Option<String>,
@@ -631,6 +634,12 @@ pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub phase: String,
+    /// Why it is in that phase, one word, such as `Evicted`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The same for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
     /// Conditions.
     #[serde(
         skip_serializing_if = "Vec::is_empty",

@@ -23,6 +23,12 @@ pub struct ObjectMeta {
     /// Unique identifier given by the API server; empty before.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
+    /// Version of the object as it is stored; only good for comparing.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    /// Grows whenever the spec changes; 0 where nobody counts.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub generation: i64,
     /// Labels, which selectors look at.
     #[serde(
         skip_serializing_if = "BTreeMap::is_empty",
@@ -41,6 +47,16 @@ pub struct ObjectMeta {
     /// Set while the object is being deleted, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<String>,
+    /// Time from the wish to delete the object to its end, in seconds; set while it is being
+    /// deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_grace_period_seconds: Option<i64>,
+    /// Who has to have a say before the object, being deleted, goes.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub finalizers: Vec<String>,
     /// Owners; at most one of them is the controller.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
@@ -110,6 +126,10 @@ pub struct LabelSelectorRequirement {
         deserialize_with = "null_default"
     )]
     pub values: Vec<String>,
+}
+
+pub(crate) fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 /// Reads `null` as the default value, as the API server does for lists and maps.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::meta::{LabelSelector, ObjectMeta, null_default};
+use super::meta::{LabelSelector, ObjectMeta, is_zero, null_default};
 
 /// A PodDisruptionBudget: how many of some pods may be away at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,10 +57,6 @@ pub struct PodDisruptionBudgetStatus {
     pub desired_healthy: i32,
     /// How many pods there should be.
     pub expected_pods: i32,
-}
-
-fn is_zero(number: &i64) -> bool {
-    *number == 0
 }
 
 /// A number, or a share of some number in percent such as `50%`.

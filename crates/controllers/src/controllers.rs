@@ -278,7 +278,7 @@ fn is_content(write: &Write, refusal: &Refusal) -> bool {
     match write {
         Write::Delete(_) => refusal.is_not_found(),
         Write::Event(_) => true,
-        Write::Create(_) | Write::Patch(_) => false,
+        Write::Create(_) | Write::Patch(_) | Write::Bind(_) => false,
     }
 }
 

@@ -119,7 +119,7 @@ impl Controller for ReplicaSetController {
         let reason = match write {
             Write::Create(_) => "FailedCreate",
             Write::Delete(_) => "FailedDelete",
-            Write::Patch(_) | Write::Event(_) => return Vec::new(),
+            Write::Patch(_) | Write::Bind(_) | Write::Event(_) => return Vec::new(),
         };
         let pods = owned::<Pod>(world, set.stored).filter_map(|it| it.get::<Pod>());
         let mut pods: Vec<&Pod> = pods.collect();

@@ -38,7 +38,7 @@ use crate::controllers::Controllers;
 use crate::generated_names::{GENERATED_BASE_BYTES_MAX, fnv1a, shortened, suffix, uid_of};
 use crate::world::{Change, Key, Kind, Stored};
 use crate::write::{
-    Create, Delete, Event, Outcome, Patch, Propagation, Refusal, Subresource, Write, merge,
+    Bind, Create, Delete, Event, Outcome, Patch, Propagation, Refusal, Subresource, Write, merge,
 };
 
 /// Nanoseconds of a second.
@@ -306,6 +306,7 @@ impl VirtualCluster {
             Write::Create(create) => self.make_of(create),
             Write::Patch(patch) => self.change(patch),
             Write::Delete(delete) => self.remove(delete),
+            Write::Bind(bind) => self.bind(bind),
             Write::Event(event) => {
                 if self.is_logging {
                     self.events.push((self.now, event.clone()));
@@ -477,6 +478,50 @@ impl VirtualCluster {
         Outcome::Stored(stored)
     }
 
+    /// Binds a pod that has no node yet and is to stay.
+    fn bind(&mut self, bind: &Bind) -> Outcome {
+        let Some(known) = self.objects.get(&bind.key).cloned() else {
+            return Outcome::Refused(not_found(&bind.key));
+        };
+        if let Some(refusal) = broken_condition(&known, &Some(bind.uid.clone()), &None) {
+            return Outcome::Refused(refusal);
+        }
+        let Some(pod) = known.get::<Pod>() else {
+            return Outcome::Refused(not_found(&bind.key));
+        };
+        let name = &pod.metadata.name;
+        let obstacle = match (
+            pod.metadata.deletion_timestamp.is_some(),
+            &*pod.spec.node_name,
+        ) {
+            (true, _) => Some(format!(
+                "pod {name} is being deleted, cannot be assigned to a host"
+            )),
+            (false, "") => None,
+            (false, node) => Some(format!("pod {name} is already assigned to node {node:?}")),
+        };
+        if let Some(message) = obstacle {
+            return Outcome::Refused(conflict(&bind.key, &message));
+        }
+        let now = rfc3339(self.now);
+        let mut bound = (*known).clone();
+        bound.change(|object| {
+            let Object::Pod(pod) = object else { return };
+            Arc::make_mut(&mut pod.spec).node_name = bind.node.clone();
+            pod.status.nominated_node_name.clear();
+            pod.status
+                .conditions
+                .retain(|it| it.type_ != "PodScheduled");
+            pod.status.conditions.push(PodCondition {
+                type_: "PodScheduled".to_owned(),
+                status: "True".to_owned(),
+                last_transition_time: Some(now),
+                ..Default::default()
+            });
+        });
+        Outcome::Stored(self.store(bound))
+    }
+
     fn remove(&mut self, delete: &Delete) -> Outcome {
         let key = &delete.key;
         let Some(known) = self.objects.get(key).cloned() else {
@@ -580,12 +625,20 @@ fn broken_condition(
     let is_other = uid.as_ref().is_some_and(|it| *it != metadata.uid);
     let version = &metadata.resource_version;
     let is_older = resource_version.as_ref().is_some_and(|it| it != version);
-    (is_other || is_older).then(|| Refusal {
+    (is_other || is_older).then(|| conflict(&known.key(), "the object has been modified"))
+}
+
+fn conflict(key: &Key, what: &str) -> Refusal {
+    Refusal {
         code: 409,
         reason: "Conflict".to_owned(),
-        message: format!("{} has changed", known.key()),
+        message: format!(
+            "Operation cannot be fulfilled on {} \"{}\": {what}",
+            resource_of(key),
+            key.name
+        ),
         causes: Vec::new(),
-    })
+    }
 }
 
 fn not_found(key: &Key) -> Refusal {

@@ -21,6 +21,8 @@ pub enum Write {
     Patch(Box<Patch>),
     /// Delete one.
     Delete(Delete),
+    /// Bind a pod to a node.
+    Bind(Bind),
     /// Tell people. Whoever carries it out counts repetitions.
     Event(Event),
 }
@@ -144,6 +146,17 @@ pub struct Delete {
     pub grace_seconds: Option<i64>,
     /// What becomes of what it owns; what its kind says if absent.
     pub propagation: Option<Propagation>,
+}
+
+/// Bind a pod to a node: what a scheduler does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bind {
+    /// The pod.
+    pub key: Key,
+    /// Only if it has this uid.
+    pub uid: String,
+    /// The name of the node.
+    pub node: String,
 }
 
 /// Something to tell people, about an object.

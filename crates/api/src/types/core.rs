@@ -127,6 +127,9 @@ pub struct PodSpec {
     /// Operating system the pod needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os: Option<PodOs>,
+    /// As whom the pod runs: what a node must be able to do for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub security_context: Option<PodSecurityContext>,
     /// Claims to devices (dynamic resource allocation).
     #[serde(
         skip_serializing_if = "Vec::is_empty",
@@ -141,6 +144,15 @@ pub struct PodSpec {
 pub struct PodOs {
     /// `linux` or `windows`.
     pub name: String,
+}
+
+/// `spec.securityContext`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSecurityContext {
+    /// `Merge` or `Strict`: whether the groups of the image count, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub supplemental_groups_policy: Option<String>,
 }
 
 /// One of `spec.schedulingGates`.
@@ -696,6 +708,9 @@ pub struct PodCondition {
     /// When the status last changed, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<String>,
+    /// Generation of the pod that the condition is about; 0 where nobody counts.
+    #[serde(skip_serializing_if = "super::meta::is_zero")]
+    pub observed_generation: i64,
 }
 
 /// One of `status.containerStatuses`.
@@ -776,6 +791,18 @@ pub struct NodeStatus {
         deserialize_with = "null_default"
     )]
     pub declared_features: Vec<String>,
+    /// Features of the container runtime.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub features: Option<NodeFeatures>,
+}
+
+/// `status.features` of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeFeatures {
+    /// Whether the runtime knows `supplementalGroupsPolicy` of pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub supplemental_groups_policy: Option<bool>,
 }
 
 /// One of `status.conditions` of a node.

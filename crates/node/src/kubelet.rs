@@ -441,20 +441,24 @@ impl Kubelet {
         self.writes.push(Write::CreateMirrorPod { pod });
     }
 
-    /// Admits who waits, looks at what changed, and writes what came of it.
+    /// Looks at what changed and writes what came of it, then admits who waits, until nothing
+    /// moves any more. Pods that have ended give up their place before another is considered.
     fn settle(&mut self, now: TimeNanos) {
         loop {
-            self.proceed_with_eviction(now);
-            while self.eviction.is_none() && self.node.is_some() {
-                let Some(number) = self.queue.pop_front() else {
-                    break;
-                };
-                self.consider(number, now);
+            while let Some(number) = self.changed.pop_first() {
+                self.look_at(number, now);
             }
-            let Some(number) = self.changed.pop_first() else {
+            self.proceed_with_eviction(now);
+            if !self.changed.is_empty() {
+                continue;
+            }
+            if self.eviction.is_some() || self.node.is_none() {
+                return;
+            }
+            let Some(number) = self.queue.pop_front() else {
                 return;
             };
-            self.look_at(number, now);
+            self.consider(number, now);
         }
     }
 

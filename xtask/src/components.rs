@@ -4,12 +4,16 @@
 //! computed anew, in the recorded form, and compared field by field.
 
 mod api;
+mod kubelet;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+/// Answers an operation of a topic, if it is one of its own.
+type Part = fn(&str, &str, &Value) -> Option<Result<Value, String>>;
+
 /// The parts. Each answers the operations of its topics.
-const PARTS: &[fn(&str, &str, &Value) -> Option<Result<Value, String>>] = &[api::answer];
+const PARTS: &[Part] = &[api::answer, kubelet::answer];
 
 /// Holds a record of a topic against our answer. `None` if the topic is not served here, or not
 /// this operation; an error is the difference, for people.

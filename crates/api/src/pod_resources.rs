@@ -40,13 +40,19 @@ pub struct PodResourcesOptions {
     pub exclude_overhead: bool,
     /// Whether pod-level resources are ignored.
     pub skip_pod_level_resources: bool,
+    /// Whether the resources of containers are ignored.
+    pub skip_container_level_resources: bool,
     /// Requests that count for each container that has none of that resource.
     pub non_missing_container_requests: ResourceList,
 }
 
 /// The requests of a pod.
 pub fn pod_requests(pod: &Pod, options: &PodResourcesOptions) -> ResourceList {
-    let mut requests = containers_total(pod, options, Side::Requests);
+    let mut requests = if options.skip_container_level_resources {
+        ResourceList::new()
+    } else {
+        containers_total(pod, options, Side::Requests)
+    };
     if !options.skip_pod_level_resources
         && is_pod_level_requests_set(pod)
         && let Some(resources) = &pod.spec.resources
@@ -69,7 +75,11 @@ pub fn pod_requests(pod: &Pod, options: &PodResourcesOptions) -> ResourceList {
 
 /// The limits of a pod. The overhead is added to those that are there and not zero.
 pub fn pod_limits(pod: &Pod, options: &PodResourcesOptions) -> ResourceList {
-    let mut limits = containers_total(pod, options, Side::Limits);
+    let mut limits = if options.skip_container_level_resources {
+        ResourceList::new()
+    } else {
+        containers_total(pod, options, Side::Limits)
+    };
     if !options.skip_pod_level_resources
         && let Some(resources) = &pod.spec.resources
     {
@@ -91,6 +101,16 @@ pub fn pod_limits(pod: &Pod, options: &PodResourcesOptions) -> ResourceList {
 pub fn is_pod_level_requests_set(pod: &Pod) -> bool {
     let resources = pod.spec.resources.as_ref();
     resources.is_some_and(|resources| resources.requests.keys().any(|name| is_pod_level(name)))
+}
+
+/// Whether the pod as a whole requests or limits something that may be set so.
+pub fn is_pod_level_resources_set(pod: &Pod) -> bool {
+    let resources = pod.spec.resources.as_ref();
+    let limited = |resources: &ResourceRequirements| {
+        let mut names = resources.limits.keys();
+        names.any(|name| is_pod_level(name))
+    };
+    is_pod_level_requests_set(pod) || resources.is_some_and(limited)
 }
 
 /// Whether the scheduler keeps a count of the resource besides cpu, memory and ephemeral

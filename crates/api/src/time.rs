@@ -1,4 +1,4 @@
-//! Points in time as the API writes them (RFC 3339).
+//! Points in time as the API writes them (RFC 3339), and spans of time.
 
 /// A point in time in nanoseconds since 1970; `None` if the text is not one, or is too far
 /// away from today to be counted so.
@@ -25,4 +25,21 @@ pub fn rfc3339(unix_nanos: i64) -> String {
     // Every number of nanoseconds that fits is a time.
     let timestamp = jiff::Timestamp::from_second(seconds).unwrap_or_default();
     timestamp.to_string()
+}
+
+/// A span of time in nanoseconds; `None` if the text is not one, is negative, or is too long
+/// to be counted so.
+///
+/// ```
+/// use outrank_api::time::span_nanos;
+///
+/// assert_eq!(span_nanos("1m30s"), Some(90_000_000_000));
+/// assert_eq!(span_nanos("250ms"), Some(250_000_000));
+/// assert_eq!(span_nanos("-1s"), None);
+/// assert_eq!(span_nanos("soon"), None);
+/// ```
+pub fn span_nanos(text: &str) -> Option<i64> {
+    let span: jiff::SignedDuration = text.parse().ok()?;
+    let nanos = span.as_nanos().try_into().ok();
+    nanos.filter(|nanos| *nanos >= 0)
 }

@@ -121,12 +121,21 @@ pub struct PodSpec {
     /// How long the pod may run before it is ended, in seconds from its start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_deadline_seconds: Option<i64>,
+    /// Conditions, set by others, that must hold before the pod is ready.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub readiness_gates: Vec<PodReadinessGate>,
     /// Name of the RuntimeClass.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime_class_name: Option<String>,
     /// Operating system the pod needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os: Option<PodOs>,
+    /// As whom the pod runs: what a node must be able to do for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub security_context: Option<PodSecurityContext>,
     /// Claims to devices (dynamic resource allocation).
     #[serde(
         skip_serializing_if = "Vec::is_empty",
@@ -141,6 +150,23 @@ pub struct PodSpec {
 pub struct PodOs {
     /// `linux` or `windows`.
     pub name: String,
+}
+
+/// One of `spec.readinessGates`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodReadinessGate {
+    /// Type of the condition.
+    pub condition_type: String,
+}
+
+/// `spec.securityContext`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSecurityContext {
+    /// `Merge` or `Strict`: whether the groups of the image count, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub supplemental_groups_policy: Option<String>,
 }
 
 /// One of `spec.schedulingGates`.
@@ -197,6 +223,35 @@ pub struct Container {
         deserialize_with = "null_default"
     )]
     pub restart_policy_rules: Vec<ContainerRestartRule>,
+    /// What is done beside the container when it starts and stops.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifecycle: Option<Lifecycle>,
+}
+
+/// `lifecycle` of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Lifecycle {
+    /// What is done before the container is asked to stop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pre_stop: Option<LifecycleHandler>,
+}
+
+/// `preStop` of a container: the kind that says how long it takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LifecycleHandler {
+    /// Just waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sleep: Option<SleepAction>,
+}
+
+/// `sleep` of a `preStop`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SleepAction {
+    /// How long, in seconds.
+    pub seconds: i64,
 }
 
 /// One of a container's `volumeMounts`.
@@ -649,6 +704,29 @@ pub struct PodStatus {
     /// When the kubelet took the pod, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<String>,
+    /// Generation of the pod that the status is about; 0 where nobody counts.
+    #[serde(skip_serializing_if = "super::meta::is_zero")]
+    pub observed_generation: i64,
+    /// Address of the node.
+    #[serde(rename = "hostIP", skip_serializing_if = "String::is_empty")]
+    pub host_ip: String,
+    /// All addresses of the node.
+    #[serde(
+        rename = "hostIPs",
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub host_ips: Vec<HostIp>,
+    /// Address of the pod.
+    #[serde(rename = "podIP", skip_serializing_if = "String::is_empty")]
+    pub pod_ip: String,
+    /// All addresses of the pod.
+    #[serde(
+        rename = "podIPs",
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub pod_ips: Vec<PodIp>,
     /// The node where preemption made room for the pod.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub nominated_node_name: String,
@@ -678,6 +756,22 @@ pub struct PodStatus {
     pub allocated_resources: ResourceList,
 }
 
+/// One of `status.hostIPs`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostIp {
+    /// The address.
+    pub ip: String,
+}
+
+/// One of `status.podIPs`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodIp {
+    /// The address.
+    pub ip: String,
+}
+
 /// One of `status.conditions` of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -696,6 +790,9 @@ pub struct PodCondition {
     /// When the status last changed, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<String>,
+    /// Generation of the pod that the condition is about; 0 where nobody counts.
+    #[serde(skip_serializing_if = "super::meta::is_zero")]
+    pub observed_generation: i64,
 }
 
 /// One of `status.containerStatuses`.
@@ -704,6 +801,26 @@ pub struct PodCondition {
 pub struct ContainerStatus {
     /// Name of the container.
     pub name: String,
+    /// What it is doing.
+    pub state: ContainerState,
+    /// How its last run ended, if it was started again.
+    pub last_state: ContainerState,
+    /// Whether it is ready; an init container is once it has succeeded.
+    pub ready: bool,
+    /// How often it was started again.
+    pub restart_count: i32,
+    /// Image that it runs.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub image: String,
+    /// Digest of the image.
+    #[serde(rename = "imageID", skip_serializing_if = "String::is_empty")]
+    pub image_id: String,
+    /// Identifier of the run, with the runtime as prefix.
+    #[serde(rename = "containerID", skip_serializing_if = "String::is_empty")]
+    pub container_id: String,
+    /// Whether it runs and has passed its startup probe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<bool>,
     /// Resources as they are in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
@@ -713,6 +830,65 @@ pub struct ContainerStatus {
         deserialize_with = "null_default"
     )]
     pub allocated_resources: ResourceList,
+}
+
+/// `state` of a container: at most one of these; none is waiting.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContainerState {
+    /// It has not started, or is to be started again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<ContainerStateWaiting>,
+    /// It runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<ContainerStateRunning>,
+    /// It has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminated: Option<ContainerStateTerminated>,
+}
+
+/// `waiting` of a container's state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContainerStateWaiting {
+    /// Why, one word, such as `CrashLoopBackOff`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The same for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// `running` of a container's state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerStateRunning {
+    /// Since when, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+}
+
+/// `terminated` of a container's state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerStateTerminated {
+    /// Exit code; 128 and the number of the signal if it was killed.
+    pub exit_code: i32,
+    /// Why, one word, such as `Completed` or `Error`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The same for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// When it started, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    /// When it ended, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<String>,
+    /// Identifier of the run.
+    #[serde(rename = "containerID", skip_serializing_if = "String::is_empty")]
+    pub container_id: String,
 }
 
 /// A node.
@@ -731,6 +907,9 @@ pub struct Node {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSpec {
+    /// Range of addresses for the node's pods, such as `10.244.1.0/24`.
+    #[serde(rename = "podCIDR", skip_serializing_if = "String::is_empty")]
+    pub pod_cidr: String,
     /// Whether the node is cordoned.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unschedulable: bool,
@@ -758,6 +937,15 @@ pub struct NodeStatus {
         deserialize_with = "null_default"
     )]
     pub allocatable: ResourceList,
+    /// Addresses of the node.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub addresses: Vec<NodeAddress>,
+    /// What the node runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_info: Option<Box<NodeSystemInfo>>,
     /// Images on the node.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
@@ -776,6 +964,58 @@ pub struct NodeStatus {
         deserialize_with = "null_default"
     )]
     pub declared_features: Vec<String>,
+    /// Features of the container runtime.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub features: Option<NodeFeatures>,
+}
+
+/// One of `status.addresses` of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeAddress {
+    /// `InternalIP`, `ExternalIP`, `Hostname`, ...
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// The address.
+    pub address: String,
+}
+
+/// `status.nodeInfo` of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeSystemInfo {
+    /// Identifier of the machine, from its operating system.
+    #[serde(rename = "machineID")]
+    pub machine_id: String,
+    /// Identifier of the machine, from its firmware.
+    #[serde(rename = "systemUUID")]
+    pub system_uuid: String,
+    /// Changes whenever the machine boots.
+    #[serde(rename = "bootID")]
+    pub boot_id: String,
+    /// Version of the kernel.
+    pub kernel_version: String,
+    /// Name of the operating system's release.
+    pub os_image: String,
+    /// Name and version of the container runtime.
+    pub container_runtime_version: String,
+    /// Version of the kubelet.
+    pub kubelet_version: String,
+    /// No longer set.
+    pub kube_proxy_version: String,
+    /// `linux` or `windows`.
+    pub operating_system: String,
+    /// Such as `amd64`.
+    pub architecture: String,
+}
+
+/// `status.features` of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeFeatures {
+    /// Whether the runtime knows `supplementalGroupsPolicy` of pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub supplemental_groups_policy: Option<bool>,
 }
 
 /// One of `status.conditions` of a node.
@@ -787,6 +1027,18 @@ pub struct NodeCondition {
     pub type_: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
+    /// Reason, one word.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Message for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// When the node last said so, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_heartbeat_time: Option<String>,
+    /// When the status last changed, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<String>,
 }
 
 /// One of `status.images`.

@@ -49,6 +49,9 @@ pub const SECOND: i64 = 1_000_000_000;
 pub enum PodLife {
     /// They stay pending.
     Pending,
+    /// Kubelets say, as other clients: a pod that has its node goes when its kubelet deletes it
+    /// without grace.
+    OfKubelets,
     /// They run and are ready as soon as they are made, and go as soon as they are to.
     AtOnce,
     /// They run and are ready some seconds after they are made, and go some seconds after they
@@ -74,6 +77,8 @@ pub struct VirtualCluster {
     generated: HashMap<String, u64>,
     /// Changes that the controllers do not know yet, and when they will.
     feed: VecDeque<(i64, Change)>,
+    /// Changes that others have yet to take, if there are any who do.
+    news: Option<Vec<Change>>,
     /// What pods will do, by time and order.
     pod_plans: BTreeMap<(i64, u64), (Key, PodStep)>,
     /// The template that was defaulted last, and what it became: pods go on sharing it.
@@ -108,6 +113,7 @@ impl VirtualCluster {
             version: 0,
             generated: HashMap::new(),
             feed: VecDeque::new(),
+            news: None,
             pod_plans: BTreeMap::new(),
             defaulted: None,
             pod_life: PodLife::AtOnce,
@@ -127,6 +133,21 @@ impl VirtualCluster {
     /// The controllers.
     pub fn controllers(&self) -> &Controllers {
         &self.controllers
+    }
+
+    /// Sets the clock to a later time. What is due until then happens when the cluster settles.
+    pub fn set_time(&mut self, now: i64) {
+        self.now = self.now.max(now);
+    }
+
+    /// The changes since the last call, for whoever is part of the cluster beside the
+    /// controllers. The first call says that somebody is, and brings what is there.
+    pub fn take_news(&mut self) -> Vec<Change> {
+        let present = || self.objects.values().cloned().map(Change::Set).collect();
+        match self.news.replace(Vec::new()) {
+            Some(news) => news,
+            None => present(),
+        }
     }
 
     /// An object as it is stored.
@@ -393,7 +414,7 @@ impl VirtualCluster {
 
     fn begin_pod(&mut self, key: &Key) {
         match self.pod_life {
-            PodLife::Pending => {}
+            PodLife::Pending | PodLife::OfKubelets => {}
             PodLife::AtOnce => self.run_pod(key),
             PodLife::Takes { start_seconds, .. } => {
                 self.plan_pod(key, start_seconds, PodStep::Run);
@@ -558,19 +579,24 @@ impl VirtualCluster {
             metadata.finalizers.extend(new);
         });
         let stored = self.store(going);
-        if is_running {
-            let seconds = match self.pod_life {
-                PodLife::Takes { stop_seconds, .. } => stop_seconds.min(grace),
-                PodLife::AtOnce | PodLife::Pending => grace,
-            };
+        let seconds = match self.pod_life {
+            PodLife::OfKubelets => None,
+            PodLife::Takes { stop_seconds, .. } => Some(stop_seconds.min(grace)),
+            PodLife::AtOnce | PodLife::Pending => Some(grace),
+        };
+        if let Some(seconds) = seconds.filter(|_| is_running) {
             self.plan_pod(key, seconds, PodStep::End);
         }
         Outcome::Stored(stored)
     }
 
+    /// Whether an object is a pod that takes time to end.
     fn is_running(&self, key: &Key) -> bool {
         let pod = self.objects.get(key).and_then(|it| it.get::<Pod>());
-        pod.is_some_and(|pod| pod.status.phase == "Running")
+        pod.is_some_and(|pod| match self.pod_life {
+            PodLife::OfKubelets => !pod.spec.node_name.is_empty() && !pod.is_finished(),
+            _ => pod.status.phase == "Running",
+        })
     }
 
     fn grace_seconds(&self, stored: &Stored, asked: Option<i64>) -> i64 {
@@ -612,6 +638,9 @@ impl VirtualCluster {
     }
 
     fn tell(&mut self, change: Change) {
+        if let Some(news) = &mut self.news {
+            news.push(change.clone());
+        }
         self.feed.push_back((self.now + self.lag, change));
     }
 }

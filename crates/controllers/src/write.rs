@@ -4,6 +4,7 @@
 //! controller knows only some of an object's fields: changes are merge patches, and an
 //! object that is made from a template takes the whole template along ([`Create::written`]).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use outrank_api::decode::Object;
@@ -169,25 +170,25 @@ pub struct Event {
     /// Type `Warning`, else `Normal`.
     pub is_warning: bool,
     /// Reason, one word.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// The same for people.
     pub message: String,
 }
 
 impl Event {
     /// An event of type `Normal`.
-    pub fn normal(about: &Stored, reason: &'static str, message: String) -> Self {
+    pub fn normal(about: &Stored, reason: impl Into<Cow<'static, str>>, message: String) -> Self {
         Self {
             regarding: about.key(),
             uid: about.metadata().uid.clone(),
             is_warning: false,
-            reason,
+            reason: reason.into(),
             message,
         }
     }
 
     /// An event of type `Warning`.
-    pub fn warning(about: &Stored, reason: &'static str, message: String) -> Self {
+    pub fn warning(about: &Stored, reason: impl Into<Cow<'static, str>>, message: String) -> Self {
         Self {
             is_warning: true,
             ..Self::normal(about, reason, message)

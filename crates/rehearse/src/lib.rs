@@ -39,6 +39,7 @@ pub mod replay;
 pub mod report;
 pub mod run;
 pub mod scenario;
+pub mod simulation;
 mod storage;
 pub mod trace;
 

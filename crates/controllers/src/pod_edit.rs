@@ -34,6 +34,14 @@ pub enum PodEdit {
 }
 
 impl PodEdit {
+    /// Whether the typed spec has the fields that are changed.
+    pub fn is_typed(&self) -> bool {
+        match self {
+            Self::Node(_) | Self::Toleration(_) | Self::Claims(_) => true,
+            Self::Hostname(_) | Self::Subdomain(_) | Self::EnvOfAnnotation { .. } => false,
+        }
+    }
+
     /// Changes the typed spec.
     pub fn edit(&self, spec: &mut PodSpec) {
         match self {

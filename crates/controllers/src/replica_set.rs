@@ -13,7 +13,7 @@ use outrank_api::decode::{ObjectKind, Typed};
 use outrank_api::labels::Selector;
 use outrank_api::time::rfc3339;
 use outrank_api::types::{
-    DaemonSet, Deployment, Pod, PodTemplateSpec, ReplicaSet, ReplicaSetStatus,
+    DaemonSet, Deployment, Job, Pod, PodTemplateSpec, ReplicaSet, ReplicaSetStatus,
     ReplicationController, StatefulSet, WorkloadCondition,
 };
 
@@ -308,7 +308,7 @@ macro_rules! selecting {
     )*};
 }
 
-selecting!(ReplicaSet, Deployment, StatefulSet, DaemonSet,);
+selecting!(ReplicaSet, Deployment, StatefulSet, DaemonSet, Job,);
 
 impl Selecting for ReplicationController {
     fn metadata_of(&self) -> &outrank_api::types::ObjectMeta {

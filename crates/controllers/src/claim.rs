@@ -95,7 +95,7 @@ fn release(object: &Stored, uid: &str) -> Write {
 }
 
 /// Sets the owners of an object, if nobody else has changed it: the list is written as a whole.
-fn with_owners(object: &Stored, owners: Vec<OwnerReference>) -> Write {
+pub(crate) fn with_owners(object: &Stored, owners: Vec<OwnerReference>) -> Write {
     let metadata = object.metadata();
     let version = metadata.resource_version.clone();
     Write::Patch(Box::new(Patch {

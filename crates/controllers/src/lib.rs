@@ -27,14 +27,21 @@
 //! ```
 
 mod claim;
+mod conditions;
 pub mod controller;
+mod controller_revision;
 pub mod controllers;
+pub mod cron_job;
+pub mod daemon_set;
+pub mod deployment;
 pub mod disruption;
 mod generated_names;
+pub mod job;
 mod new_pod;
 pub mod pod_edit;
 mod pod_state;
 pub mod replica_set;
+pub mod stateful_set;
 pub mod virtual_cluster;
 pub mod volumes;
 pub mod workloads;

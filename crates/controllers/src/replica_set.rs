@@ -13,7 +13,8 @@ use outrank_api::decode::{ObjectKind, Typed};
 use outrank_api::labels::Selector;
 use outrank_api::time::rfc3339;
 use outrank_api::types::{
-    Pod, PodTemplateSpec, ReplicaSet, ReplicaSetStatus, ReplicationController, WorkloadCondition,
+    DaemonSet, Deployment, Job, Pod, PodTemplateSpec, ReplicaSet, ReplicaSetStatus,
+    ReplicationController, StatefulSet, WorkloadCondition,
 };
 
 use crate::claim::{claim, owned};
@@ -79,10 +80,8 @@ impl Controller for ReplicaSetController {
         match &seen.key.kind {
             Kind::Known(kind) if *kind == self.kind => vec![seen.key.clone()],
             Kind::Known(ObjectKind::Pod) => match self.kind {
-                ObjectKind::ReplicationController => {
-                    owners_of_pod::<ReplicationController>(seen, world)
-                }
-                _ => owners_of_pod::<ReplicaSet>(seen, world),
+                ObjectKind::ReplicationController => owners::<ReplicationController>(seen, world),
+                _ => owners::<ReplicaSet>(seen, world),
             },
             _ => Vec::new(),
         }
@@ -256,12 +255,12 @@ fn related_pods<'w>(set: &'w Stored, world: &'w World) -> Vec<&'w Pod> {
     pods.filter_map(|it| it.get()).collect()
 }
 
-/// The owners of a type that a change of a pod concerns: those that manage it or did, and if
-/// nobody does, those whose selector it matches.
-pub(crate) fn owners_of_pod<T: Typed + Selecting>(seen: &Seen, world: &World) -> Vec<Key> {
+/// The owners of a type that a change of an object concerns: those that manage it or did, and
+/// if nobody does, those whose selector it matches.
+pub(crate) fn owners<T: Typed + Selecting>(seen: &Seen, world: &World) -> Vec<Key> {
     let mut keys: Vec<Key> = Vec::new();
-    for pod in [&seen.old, &seen.new].into_iter().flatten() {
-        let metadata = pod.metadata();
+    for object in [&seen.old, &seen.new].into_iter().flatten() {
+        let metadata = object.metadata();
         match metadata.controller() {
             Some(owner) if owner.kind == T::KIND.name() => {
                 let key = Key::new(T::KIND, &metadata.namespace, &owner.name);
@@ -271,7 +270,11 @@ pub(crate) fn owners_of_pod<T: Typed + Selecting>(seen: &Seen, world: &World) ->
                 }
             }
             Some(_) => {}
-            None if seen.new.as_ref().is_some_and(|new| Arc::ptr_eq(new, pod)) => {
+            None if seen
+                .new
+                .as_ref()
+                .is_some_and(|new| Arc::ptr_eq(new, object)) =>
+            {
                 let selecting = world.within::<T>(&metadata.namespace);
                 let matching = selecting.filter(|it| it.selects(&metadata.labels));
                 keys.extend(matching.map(|it| Key::of::<T>(it.metadata_of())));
@@ -282,11 +285,11 @@ pub(crate) fn owners_of_pod<T: Typed + Selecting>(seen: &Seen, world: &World) ->
     keys
 }
 
-/// Selects pods by label.
+/// Selects objects by label.
 pub(crate) trait Selecting {
     /// Its metadata.
     fn metadata_of(&self) -> &outrank_api::types::ObjectMeta;
-    /// Whether pods with these labels are selected; an empty selector selects none.
+    /// Whether objects with these labels are selected; an empty selector selects none.
     fn selects(&self, labels: &outrank_api::types::StringMap) -> bool;
 }
 
@@ -305,7 +308,7 @@ macro_rules! selecting {
     )*};
 }
 
-selecting!(ReplicaSet,);
+selecting!(ReplicaSet, Deployment, StatefulSet, DaemonSet, Job,);
 
 impl Selecting for ReplicationController {
     fn metadata_of(&self) -> &outrank_api::types::ObjectMeta {

@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use outrank_api::decode::{Object, ObjectKind};
-use outrank_api::defaults::{NAMESPACE, default_object};
+use outrank_api::defaults::{NAMESPACE, default_object, select_pods_of_job};
 use outrank_api::time::{rfc3339, unix_nanos};
 use outrank_api::types::{Pod, PodCondition, PodSpec};
 use serde_json::{Value, json};
@@ -404,6 +404,11 @@ impl VirtualCluster {
             metadata.generation = 1;
             metadata.deletion_timestamp = None;
         });
+        stored.change(|object| {
+            if let Object::Job(job) = object {
+                select_pods_of_job(job);
+            }
+        });
         self.default(&mut stored);
         let stored = self.store(stored);
         if key.kind == Kind::Known(ObjectKind::Pod) {
@@ -485,7 +490,7 @@ impl VirtualCluster {
         let mut stored = Stored::whole(value);
         stored.object_mut().into_iter().for_each(default_object);
         if known.raw().is_none() {
-            stored.forget_raw();
+            stored.forget_raw_of(&known);
         }
         let is_over = {
             let metadata = stored.metadata();

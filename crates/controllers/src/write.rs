@@ -45,7 +45,7 @@ pub struct Written {
     /// The object that has the JSON, and where.
     pub source: Arc<Value>,
     /// The place in `source`.
-    pub pointer: &'static str,
+    pub pointer: Cow<'static, str>,
     /// What is changed of it, if it is the spec of a pod. The typed object has it already.
     pub edits: Vec<PodEdit>,
 }
@@ -55,7 +55,7 @@ impl Create {
     pub fn to_value(&self) -> Value {
         let mut value = self.object.to_value();
         if let Some(written) = &self.written
-            && let Some(found) = written.source.pointer(written.pointer)
+            && let Some(found) = written.source.pointer(&written.pointer)
             && let Some(place) = value.pointer_mut(written.at)
         {
             *place = found.clone();
@@ -69,7 +69,8 @@ impl Create {
     }
 }
 
-fn without_nulls(value: &mut Value) {
+/// Drops fields that are `null`.
+pub(crate) fn without_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.retain(|_, value| !value.is_null());

@@ -105,7 +105,7 @@ fn identity(pod: &Pod) -> (String, String) {
 /// Orders the pods that a DaemonSet has on one node; all but the first go.
 ///
 /// Source: `pkg/controller/daemon/daemon_controller.go`, `podByCreationTimestampAndPhase`.
-pub(super) fn daemon_pod_order(a: &Pod, b: &Pod) -> Ordering {
+pub(crate) fn daemon_pod_order(a: &Pod, b: &Pod) -> Ordering {
     let key = |pod: &Pod| (!is_placed(pod), pod.metadata.creation_timestamp.clone());
     key(a)
         .cmp(&key(b))

@@ -237,7 +237,7 @@ fn labelled(job: &Job, owner: &Owner<'_>) -> PodTemplateSpec {
 }
 
 /// `job-7-`; of a long name the job's part is cut, so that the number stays.
-fn prefix_with_index(job_name: &str, index: u64) -> String {
+pub(crate) fn prefix_with_index(job_name: &str, index: u64) -> String {
     let end = format!("-{index}-");
     let room = GENERATED_BASE_BYTES_MAX.saturating_sub(end.len());
     format!("{}{end}", shortened(job_name, room))

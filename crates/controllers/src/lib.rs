@@ -9,7 +9,8 @@
 //! * [`workloads`]: Deployment, ReplicaSet, ReplicationController, StatefulSet,
 //!   DaemonSet, Job and CronJob become pods;
 //! * [`volumes`]: claims become bound to volumes;
-//! * [`disruption`]: how many pods PodDisruptionBudgets allow to go.
+//! * [`disruption`]: how many pods PodDisruptionBudgets allow to go;
+//! * [`taint_eviction`]: when NoExecute taints drive a pod off its node.
 //!
 //! ```
 //! use outrank_api::types::{Deployment, DeploymentSpec, ObjectMeta};
@@ -27,6 +28,7 @@
 //! ```
 
 pub mod disruption;
+pub mod taint_eviction;
 pub mod volumes;
 pub mod workloads;
 

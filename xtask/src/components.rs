@@ -9,9 +9,11 @@ mod taint_eviction;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+/// Our answer to an operation of a topic, by topic, operation and input.
+type Part = fn(&str, &str, &Value) -> Option<Result<Value, String>>;
+
 /// The parts. Each answers the operations of its topics.
-const PARTS: &[fn(&str, &str, &Value) -> Option<Result<Value, String>>] =
-    &[api::answer, taint_eviction::answer];
+const PARTS: &[Part] = &[api::answer, taint_eviction::answer];
 
 /// Holds a record of a topic against our answer. `None` if the topic is not served here, or not
 /// this operation; an error is the difference, for people.

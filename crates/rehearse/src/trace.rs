@@ -435,6 +435,7 @@ fn node(name: String, model: &str, allocatable: ResourceList) -> Node {
     let ready = NodeCondition {
         type_: "Ready".to_owned(),
         status: "True".to_owned(),
+        ..Default::default()
     };
     Node {
         metadata: ObjectMeta {

@@ -29,7 +29,7 @@ impl NodeConditions {
     /// Compiles conditions. One that the node does not have keeps nothing away.
     pub(crate) fn compile(conditions: &[NodeCondition]) -> Self {
         let mut compiled = Self::default();
-        for NodeCondition { type_, status } in conditions {
+        for NodeCondition { type_, status, .. } in conditions {
             let (is_true, is_false) = (status == "True", status == "False");
             match type_.as_str() {
                 "Ready" => compiled.not_ready |= !is_true,

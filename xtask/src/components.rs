@@ -5,6 +5,8 @@
 
 mod api;
 mod kubelet;
+mod quota;
+mod taint_eviction;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -13,7 +15,12 @@ use serde_json::Value;
 type Part = fn(&str, &str, &Value) -> Option<Result<Value, String>>;
 
 /// The parts. Each answers the operations of its topics.
-const PARTS: &[Part] = &[api::answer, kubelet::answer];
+const PARTS: &[Part] = &[
+    api::answer,
+    kubelet::answer,
+    quota::answer,
+    taint_eviction::answer,
+];
 
 /// Holds a record of a topic against our answer. `None` if the topic is not served here, or not
 /// this operation; an error is the difference, for people.

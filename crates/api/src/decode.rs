@@ -26,7 +26,7 @@ use crate::types::{
     CSIDriver, CSINode, CSIStorageCapacity, ControllerRevision, CronJob, DaemonSet, Deployment,
     Job, LabelSelector, Namespace, Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod,
     PodDisruptionBudget, PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController,
-    Service, StatefulSet, StorageClass, VolumeAttachment,
+    ResourceQuota, Service, StatefulSet, StorageClass, VolumeAttachment,
 };
 use crate::validation;
 
@@ -167,6 +167,7 @@ objects! {
     CSIStorageCapacity "storage.k8s.io/v1" "csistoragecapacities",
     VolumeAttachment "storage.k8s.io/v1" "volumeattachments",
     PodDisruptionBudget "policy/v1" "poddisruptionbudgets",
+    ResourceQuota "v1" "resourcequotas",
 }
 
 impl ObjectKind {
@@ -217,6 +218,7 @@ impl ObjectKind {
             ObjectKind::PersistentVolumeClaim => "pvc",
             ObjectKind::StorageClass => "sc",
             ObjectKind::PodDisruptionBudget => "pdb",
+            ObjectKind::ResourceQuota => "quota",
             ObjectKind::Job
             | ObjectKind::ControllerRevision
             | ObjectKind::CSINode

@@ -9,7 +9,12 @@
 //! * [`workloads`]: Deployment, ReplicaSet, ReplicationController, StatefulSet,
 //!   DaemonSet, Job and CronJob become pods;
 //! * [`volumes`]: claims become bound to volumes;
-//! * [`disruption`]: how many pods PodDisruptionBudgets allow to go.
+//! * [`disruption`]: how many pods PodDisruptionBudgets allow to go;
+//! * [`taint_eviction`]: when NoExecute taints drive a pod off its node;
+//! * [`node_lifecycle`]: which taints nodes get that are not well, or not heard of;
+//! * [`garbage_collection`], [`pod_garbage_collection`], [`namespace_deletion`]: what goes along
+//!   when owners, nodes and namespaces go;
+//! * [`quota_status`]: what ResourceQuotas say is used.
 //!
 //! ```
 //! use outrank_api::types::{Deployment, DeploymentSpec, ObjectMeta};
@@ -35,13 +40,19 @@ pub mod cron_job;
 pub mod daemon_set;
 pub mod deployment;
 pub mod disruption;
+pub mod garbage_collection;
 mod generated_names;
 pub mod job;
+pub mod namespace_deletion;
 mod new_pod;
+pub mod node_lifecycle;
 pub mod pod_edit;
+pub mod pod_garbage_collection;
 mod pod_state;
+pub mod quota_status;
 pub mod replica_set;
 pub mod stateful_set;
+pub mod taint_eviction;
 pub mod virtual_cluster;
 pub mod volumes;
 pub mod workloads;

@@ -107,6 +107,7 @@ impl<'a> Workload<'a> {
             | Object::CSIStorageCapacity(_)
             | Object::VolumeAttachment(_)
             | Object::PodDisruptionBudget(_)
+            | Object::ResourceQuota(_)
             | Object::ControllerRevision(_) => None,
         }
     }

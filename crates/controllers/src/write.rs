@@ -88,6 +88,8 @@ pub enum Subresource {
     Status,
     /// `/scale`.
     Scale,
+    /// `/finalize` of a namespace, which a real API server wants as a whole (PUT).
+    Finalize,
 }
 
 /// Change an object by a JSON merge patch (RFC 7396).
@@ -267,6 +269,19 @@ impl Write {
             uid: Some(object.metadata().uid.clone()),
             resource_version: None,
         }))
+    }
+
+    /// The same, only if the object still has the version that is known. Lists in merge patches
+    /// want that, since they replace the whole list.
+    pub fn at_version(mut self, object: &Stored) -> Self {
+        let version = Some(object.metadata().resource_version.clone());
+        let version = version.filter(|version| !version.is_empty());
+        match &mut self {
+            Self::Patch(patch) => patch.resource_version = version,
+            Self::Delete(delete) => delete.resource_version = version,
+            Self::Create(_) | Self::Event(_) => {}
+        }
+        self
     }
 
     /// Changes the status of an object from one to another; `None` if they are the same.

@@ -779,6 +779,9 @@ pub struct PodCondition {
     /// Type, such as `PodScheduled`.
     #[serde(rename = "type")]
     pub type_: String,
+    /// The generation of the pod that the condition is about; 0 if nobody said.
+    #[serde(skip_serializing_if = "super::meta::is_zero")]
+    pub observed_generation: i64,
     /// `True`, `False` or `Unknown`.
     pub status: String,
     /// Reason, one word.
@@ -1027,18 +1030,18 @@ pub struct NodeCondition {
     pub type_: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
+    /// When the kubelet last said so, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_heartbeat_time: Option<String>,
+    /// When the status last changed, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<String>,
     /// Reason, one word.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Message for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// When the node last said so, RFC 3339.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_heartbeat_time: Option<String>,
-    /// When the status last changed, RFC 3339.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_transition_time: Option<String>,
 }
 
 /// One of `status.images`.
@@ -1058,4 +1061,56 @@ pub struct ContainerImage {
 pub struct Namespace {
     /// Metadata.
     pub metadata: ObjectMeta,
+    /// Who has to have a say before it goes.
+    pub spec: NamespaceSpec,
+    /// What is known of it.
+    pub status: NamespaceStatus,
+}
+
+/// `spec` of a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NamespaceSpec {
+    /// What has to be done before a namespace that is being deleted goes; `kubernetes` stands
+    /// for emptying it.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub finalizers: Vec<String>,
+}
+
+/// `status` of a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NamespaceStatus {
+    /// `Active` or `Terminating`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub phase: String,
+    /// What keeps a namespace that is being deleted.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub conditions: Vec<NamespaceCondition>,
+}
+
+/// One of `status.conditions` of a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NamespaceCondition {
+    /// Type, such as `NamespaceContentRemaining`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// `True` or `False`.
+    pub status: String,
+    /// When the status last changed, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<String>,
+    /// Reason, one word.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Message for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
 }

@@ -94,6 +94,27 @@ pub struct OwnerReference {
     pub block_owner_deletion: Option<bool>,
 }
 
+/// One of `status.conditions` of newer kinds: what is the case, since when, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    /// Type, such as `DisruptionAllowed`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// The generation of the object that the condition is about.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub observed_generation: i64,
+    /// When the status last changed, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<String>,
+    /// Reason, one word.
+    pub reason: String,
+    /// Message for people; may be empty.
+    pub message: String,
+}
+
 /// A label selector as objects hold it. Absent selects nothing, empty everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::meta::{LabelSelector, ObjectMeta, is_zero, null_default};
+use super::meta::{Condition, LabelSelector, ObjectMeta, is_zero, null_default};
 
 /// A PodDisruptionBudget: how many of some pods may be away at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +57,12 @@ pub struct PodDisruptionBudgetStatus {
     pub desired_healthy: i32,
     /// How many pods there should be.
     pub expected_pods: i32,
+    /// Conditions: `DisruptionAllowed`.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub conditions: Vec<Condition>,
 }
 
 /// A number, or a share of some number in percent such as `50%`.

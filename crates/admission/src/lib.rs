@@ -28,6 +28,8 @@
 //! assert_eq!(pod.spec.preemption_policy.as_deref(), Some("Never"));
 //! ```
 
+pub mod configuration;
+pub mod plugin_names;
 pub mod priority;
 pub mod resource_quota;
 

@@ -44,10 +44,9 @@ use std::fmt;
 use outrank_api::decode::ObjectKind;
 use outrank_api::names::quoted;
 use outrank_api::types::{
-    ObjectMeta, PersistentVolumeClaim, Pod, ResourceList, ResourceQuota,
+    LimitedResource, ObjectMeta, PersistentVolumeClaim, Pod, ResourceList, ResourceQuota,
     ScopedResourceSelectorRequirement, Service,
 };
-use serde::{Deserialize, Serialize};
 
 pub use devices::DevicesClaimed;
 pub use status::{status, usage};
@@ -145,25 +144,6 @@ pub struct QuotaRequest<'o> {
     pub old_object: Option<QuotaObject<'o>>,
     /// Whether nothing is to be written.
     pub dry_run: bool,
-}
-
-/// One of `limitedResources` in the plugin's configuration: a resource that nobody may use
-/// where no quota covers it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LimitedResource {
-    /// API group of the objects.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub api_group: String,
-    /// Plural name of the objects, such as `pods`.
-    pub resource: String,
-    /// Parts of names of what the objects use; a quota must limit all that match.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub match_contains: Vec<String>,
-    /// Conditions on scopes; a quota must have a condition on each scope that an object is in
-    /// by these, and the object must fulfil that, too.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub match_scopes: Vec<ScopedResourceSelectorRequirement>,
 }
 
 /// What a request adds to a quota.

@@ -18,6 +18,9 @@ const TYPES: &str = include_str!("schema/types.txt");
 const ADMISSION_TYPES: &str = include_str!("schema/admission.txt");
 const RULES: &str = include_str!("schema/rules.txt");
 
+/// What is said of a field that a type does not have.
+const UNKNOWN_FIELD: &str = "unknown field, left out";
+
 /// The type of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FieldType {
@@ -150,6 +153,12 @@ pub fn findings_of_type(type_name: &str, value: &Value) -> Vec<Finding> {
         rules: Rules::None,
     };
     check.check_object(type_name, &mut value.clone(), &Here::OBJECT, &mut findings);
+    for finding in &mut findings.0 {
+        // It is left out of the copy alone; what comes of it is for the caller to say.
+        if finding.message == UNKNOWN_FIELD {
+            finding.message = "unknown field".to_owned();
+        }
+    }
     findings.0
 }
 
@@ -606,8 +615,13 @@ fn check_rules(field: &Field, value: &Value, here: &Here<'_>, findings: &mut Fin
 
 fn unknown_field(name: &str, fields: &Fields, here: &Here<'_>, findings: &mut Findings) {
     let near = nearest(name, fields.keys().copied());
-    let message = "unknown field, left out".to_owned();
-    findings.add(Severity::Warning, here, message, did_you_mean(near));
+    let suggestion = did_you_mean(near);
+    findings.add(
+        Severity::Warning,
+        here,
+        UNKNOWN_FIELD.to_owned(),
+        suggestion,
+    );
 }
 
 pub(crate) fn did_you_mean(near: Option<&str>) -> Suggestion {

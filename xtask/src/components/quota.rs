@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrank_admission::resource_quota::{
-    self, GroupResource, LimitedResource, Operation, QuotaObject, QuotaRequest,
+    self, GroupResource, Operation, QuotaObject, QuotaRequest,
 };
 use outrank_api::decode::Object;
 use outrank_api::defaults;
 use outrank_api::time::unix_nanos;
-use outrank_api::types::{ObjectMeta, Pod, ResourceList, ResourceQuota};
+use outrank_api::types::{LimitedResource, ObjectMeta, Pod, ResourceList, ResourceQuota};
 use serde_json::{Value, json};
 
 use super::field;

@@ -8,6 +8,7 @@
 //! Decoding never fails on a field it does not know; [`crate::schema`] reports
 //! those. Sources: the API reference of Kubernetes 1.36.
 
+mod admission;
 mod apps;
 mod core;
 mod meta;
@@ -18,6 +19,7 @@ mod scheduling;
 mod service;
 mod storage;
 
+pub use admission::*;
 pub use apps::*;
 pub use core::*;
 pub use meta::*;

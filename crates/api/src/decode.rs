@@ -22,6 +22,7 @@ use crate::defaults;
 use crate::diagnostic::{Diagnostic, Finding, Findings, Here, Severity, Suggestion};
 use crate::document::{self, Document, DuplicateKey, Location, Place, Receiver, Request};
 use crate::schema::{self, Rules};
+use crate::status::Qualified;
 use crate::types::{
     CSIDriver, CSINode, CSIStorageCapacity, CronJob, DaemonSet, Deployment, Job, LabelSelector,
     Namespace, Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
@@ -64,6 +65,21 @@ macro_rules! objects {
             /// The name in URLs and on the command line, such as `pods`.
             pub fn plural(self) -> &'static str {
                 match self { $(ObjectKind::$kind => $plural,)* }
+            }
+
+            /// The API group, such as `apps`; empty for the core group.
+            pub fn group(self) -> &'static str {
+                self.api_version().split_once('/').map_or("", |(group, _)| group)
+            }
+
+            /// The plural with its group, such as `deployments.apps`.
+            pub fn resource(self) -> Qualified<'static> {
+                Qualified { group: self.group(), name: self.plural() }
+            }
+
+            /// The name with its group, such as `Deployment.apps`.
+            pub fn qualified(self) -> Qualified<'static> {
+                Qualified { group: self.group(), name: self.name() }
             }
 
             fn decode(self, value: &Value) -> Result<Object, serde_json::Error> {

@@ -137,6 +137,20 @@ impl FieldPath {
     }
 }
 
+impl From<&str> for FieldPath {
+    /// A path of fields, written with dots: `spec.limits`.
+    fn from(fields: &str) -> Self {
+        let fields = fields.split('.').filter(|name| !name.is_empty());
+        Self(fields.map(|name| Segment::Field(name.to_owned())).collect())
+    }
+}
+
+impl From<&Here<'_>> for FieldPath {
+    fn from(here: &Here<'_>) -> Self {
+        here.path()
+    }
+}
+
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.render(|segment| match segment {
@@ -169,7 +183,7 @@ impl<'a> Here<'a> {
         step: Step::Object,
     };
 
-    pub(crate) fn field(&'a self, name: &'a str) -> Here<'a> {
+    pub(crate) const fn field(&'a self, name: &'a str) -> Here<'a> {
         Here {
             parent: Some(self),
             step: Step::Field(name),

@@ -15,6 +15,8 @@
 //! * [`defaults`], [`validation`]: what the API server fills in, and what it demands;
 //! * [`apply`], [`update`]: what `kubectl apply` makes of an object, and what cannot be
 //!   changed;
+//! * [`status`], [`field_error`]: what the API server answers, in its own words;
+//! * [`metadata`]: what it demands of the metadata of every object, and writes into it;
 //! * [`diagnostic`]: mistakes, with their places.
 //!
 //! ```
@@ -30,8 +32,10 @@ pub mod decode;
 pub mod defaults;
 pub mod diagnostic;
 pub mod document;
+pub mod field_error;
 pub mod fields;
 pub mod labels;
+pub mod metadata;
 pub mod names;
 pub mod node_selector;
 pub mod pod_resources;
@@ -39,6 +43,7 @@ pub mod prefer_avoid_pods;
 pub mod qos;
 pub mod quantity;
 pub mod schema;
+pub mod status;
 pub mod taints;
 pub mod time;
 pub mod types;

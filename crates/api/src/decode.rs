@@ -25,9 +25,9 @@ use crate::schema::{self, Rules};
 use crate::status::Qualified;
 use crate::types::{
     CSIDriver, CSINode, CSIStorageCapacity, CronJob, DaemonSet, Deployment, Job, LabelSelector,
-    Namespace, Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
-    PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController, Service, StatefulSet,
-    StorageClass, VolumeAttachment,
+    LimitRange, Namespace, Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod,
+    PodDisruptionBudget, PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController,
+    RuntimeClass, Service, StatefulSet, StorageClass, VolumeAttachment,
 };
 use crate::validation;
 
@@ -150,6 +150,8 @@ objects! {
     CSIStorageCapacity "storage.k8s.io/v1" "csistoragecapacities",
     VolumeAttachment "storage.k8s.io/v1" "volumeattachments",
     PodDisruptionBudget "policy/v1" "poddisruptionbudgets",
+    LimitRange "v1" "limitranges",
+    RuntimeClass "node.k8s.io/v1" "runtimeclasses",
 }
 
 impl ObjectKind {
@@ -179,6 +181,7 @@ impl ObjectKind {
                 | ObjectKind::CSINode
                 | ObjectKind::CSIDriver
                 | ObjectKind::VolumeAttachment
+                | ObjectKind::RuntimeClass
         )
     }
 
@@ -200,11 +203,13 @@ impl ObjectKind {
             ObjectKind::PersistentVolumeClaim => "pvc",
             ObjectKind::StorageClass => "sc",
             ObjectKind::PodDisruptionBudget => "pdb",
+            ObjectKind::LimitRange => "limits",
             ObjectKind::Job
             | ObjectKind::CSINode
             | ObjectKind::CSIDriver
             | ObjectKind::CSIStorageCapacity
-            | ObjectKind::VolumeAttachment => return None,
+            | ObjectKind::VolumeAttachment
+            | ObjectKind::RuntimeClass => return None,
         })
     }
 
@@ -265,6 +270,7 @@ fn gone_since(api_version: &str, kind: &str) -> Option<&'static str> {
         ) => "1.22",
         ("storage.k8s.io/v1beta1", "CSIStorageCapacity") => "1.27",
         ("policy/v1beta1", "PodDisruptionBudget") => "1.25",
+        ("node.k8s.io/v1beta1", "RuntimeClass") => "1.25",
         ("scheduling.k8s.io/v1alpha1" | "scheduling.k8s.io/v1beta1", "PriorityClass") => "1.22",
         _ => return None,
     })

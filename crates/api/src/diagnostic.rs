@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::field_error::FieldError;
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
@@ -263,6 +265,16 @@ impl Findings {
 
     pub(crate) fn warning(&mut self, here: &Here<'_>, message: impl Into<String>) {
         self.add(Severity::Warning, here, message.into(), Suggestion::None);
+    }
+
+    /// Mistakes in the words of the API server.
+    pub(crate) fn field_errors(&mut self, errors: Vec<FieldError>) {
+        self.0.extend(errors.into_iter().map(|error| Finding {
+            severity: Severity::Error,
+            message: error.body(),
+            path: error.path,
+            suggestion: Suggestion::None,
+        }));
     }
 
     pub(crate) fn add(

@@ -12,7 +12,8 @@
 //! * [`pod_resources`], [`qos`]: what a pod requests as a whole, and its class;
 //! * [`types`]: the typed objects;
 //! * [`document`], [`schema`], [`decode`]: from bytes to typed objects;
-//! * [`defaults`], [`validation`]: what the API server fills in, and what it demands;
+//! * [`defaults`], [`validation`], [`limit_range`]: what the API server fills in, and what
+//!   it demands;
 //! * [`apply`], [`update`]: what `kubectl apply` makes of an object, and what cannot be
 //!   changed;
 //! * [`status`], [`field_error`]: what the API server answers, in its own words;
@@ -35,6 +36,7 @@ pub mod document;
 pub mod field_error;
 pub mod fields;
 pub mod labels;
+pub mod limit_range;
 pub mod metadata;
 pub mod names;
 pub mod node_selector;

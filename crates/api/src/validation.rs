@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use crate::decode::Object;
 use crate::defaults::containers_total;
 use crate::diagnostic::{Finding, Findings, Here, Severity, Suggestion};
+use crate::limit_range::limit_errors;
 use crate::names::{
     dns1123_label_errors, dns1123_subdomain_errors, label_key_errors, label_value_errors,
 };
@@ -21,8 +22,8 @@ use crate::types::{
     LabelSelectorRequirement, Node, NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm,
     ObjectMeta, PersistentVolumeClaimSpec, PersistentVolumeSpec, Pod, PodAffinity, PodAffinityTerm,
     PodDisruptionBudgetSpec, PodSpec, PodTemplateSpec, PriorityClass, ResourceList,
-    ResourceRequirements, StatefulSetSpec, StorageClass, StringMap, Taint, Toleration,
-    TopologySpreadConstraint, VolumeClaimTemplate,
+    ResourceRequirements, RuntimeClass, StatefulSetSpec, StorageClass, StringMap, Taint,
+    Toleration, TopologySpreadConstraint, VolumeClaimTemplate,
 };
 
 /// What is wrong with an object that has its defaults.
@@ -51,6 +52,8 @@ pub(crate) fn validate(object: &Object, findings: &mut Findings) {
         | Object::VolumeAttachment(_) => {}
         Object::StorageClass(class) => check_storage_class(class, &here, findings),
         Object::PodDisruptionBudget(budget) => check_budget(&budget.spec, &spec, findings),
+        Object::LimitRange(range) => findings.field_errors(limit_errors(range)),
+        Object::RuntimeClass(class) => check_runtime_class(class, &here, findings),
         Object::CSINode(node) => check_csi_node(node, &spec, findings),
         Object::PersistentVolume(volume) => check_volume(&volume.spec, &spec, findings),
         Object::PersistentVolumeClaim(claim) => check_claim(&claim.spec, &spec, findings),
@@ -95,6 +98,20 @@ pub(crate) fn validate(object: &Object, findings: &mut Findings) {
             let job = &object.spec.job_template.spec;
             check_job_template(&job.template, &template.field("spec"), findings);
         }
+    }
+}
+
+fn check_runtime_class(class: &RuntimeClass, here: &Here<'_>, findings: &mut Findings) {
+    check_name(
+        dns1123_label_errors,
+        &class.handler,
+        &here.field("handler"),
+        findings,
+    );
+    let overhead = here.field("overhead");
+    let overhead = overhead.field("podFixed");
+    for (resource, amount) in class.overhead.iter().flat_map(|it| &it.pod_fixed) {
+        check_amount(resource, amount, &overhead.key(resource), findings);
     }
 }
 

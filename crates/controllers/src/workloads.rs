@@ -101,7 +101,9 @@ impl<'a> Workload<'a> {
             | Object::CSIDriver(_)
             | Object::CSIStorageCapacity(_)
             | Object::VolumeAttachment(_)
-            | Object::PodDisruptionBudget(_) => None,
+            | Object::PodDisruptionBudget(_)
+            | Object::LimitRange(_)
+            | Object::RuntimeClass(_) => None,
         }
     }
 

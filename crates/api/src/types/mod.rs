@@ -10,6 +10,7 @@
 
 mod apps;
 mod core;
+mod limits;
 mod meta;
 mod policy;
 mod scheduling;
@@ -18,6 +19,7 @@ mod storage;
 
 pub use apps::*;
 pub use core::*;
+pub use limits::*;
 pub use meta::*;
 pub use policy::*;
 pub use scheduling::*;

@@ -1,11 +1,16 @@
 //! Admission: what the API server decides about an object before it stores it.
 //!
 //! Pure functions over the typed objects of [`outrank_api`]; they read no clock and
-//! no store. Whoever admits passes in what the plugin looks things up in.
+//! no store. Whoever admits passes in what plugins look things up in.
 //!
 //! * [`priority`]: the class name of a pod becomes a number that the scheduler can
-//!   compare; classes themselves are checked.
-//! * [`resource_quota`]: how much the objects of a namespace may use together.
+//!   compare; [`priority_class`]: what a class may be;
+//! * [`resource_quota`]: how much the objects of a namespace may use together;
+//! * [`limit_ranger`]: how large pods, containers and claims may be;
+//! * [`default_toleration_seconds`], [`namespace_lifecycle`], [`runtime_class`]: a plugin
+//!   each;
+//! * [`chain`], [`plugin_names`], [`configuration`]: the plugins in their order, which of them
+//!   run, and how.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -28,9 +33,18 @@
 //! assert_eq!(pod.spec.preemption_policy.as_deref(), Some("Never"));
 //! ```
 
+pub mod chain;
 pub mod configuration;
+pub mod default_toleration_seconds;
+pub mod limit_ranger;
+pub mod namespace_lifecycle;
 pub mod plugin_names;
 pub mod priority;
+pub mod priority_class;
 pub mod resource_quota;
+pub mod runtime_class;
 
-pub use priority::{PriorityError, PriorityResolver, validate_class};
+pub use chain::{AdmissionChain, AdmissionPlugin, Attributes, Cluster, Operation};
+pub use plugin_names::PluginFlags;
+pub use priority::{PriorityError, PriorityResolver};
+pub use priority_class::ClassRules;

@@ -14,41 +14,29 @@
 //! A pod that exists already keeps what it was given when it was made, even if its
 //! class has gone since: do not resolve it again.
 //!
-//! Two classes are always there, above anything a user may define:
-//! `system-cluster-critical` (2,000,000,000) and `system-node-critical`
-//! (2,000,001,000).
+//! What a class may be is said in [`crate::priority_class`]; here is only that there is one
+//! default among them.
 //!
-//! Sources, Kubernetes 1.36: `plugin/pkg/admission/priority/admission.go` (resolving,
-//! the single default), `pkg/apis/scheduling/v1/{helpers,defaults}.go` (built-in
-//! classes, default policy), `pkg/apis/scheduling/validation/validation.go` (checks of
-//! a class).
+//! Kubernetes 1.11 to 1.16 knew critical pods by an annotation, too, and kept the classes of
+//! critical value to the namespace `kube-system`. [`CriticalPods`] brings that back; it is off
+//! unless asked for.
+//!
+//! Sources: `plugin/pkg/admission/priority/admission.go` of Kubernetes 1.36, and of 1.13 for
+//! critical pods (with `pkg/kubelet/types/pod_update.go`).
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use outrank_api::decode::{Object, ObjectKind};
+use outrank_api::status::Status;
 use outrank_api::types::{Pod, PodSpec, PriorityClass};
 
-/// The highest value that a class of a user may have.
-pub const USER_PRIORITY_MAX: i32 = 1_000_000_000;
-
-/// The value from which pods count as critical; that of `system-cluster-critical`.
-pub const SYSTEM_CRITICAL_PRIORITY: i32 = 2 * USER_PRIORITY_MAX;
-
-/// What the names of built-in classes, and of no others, begin with.
-pub const SYSTEM_CLASS_PREFIX: &str = "system-";
-
-/// The built-in classes by name, with their values.
-pub const SYSTEM_CLASSES: [(&str, i32); 2] = [
-    ("system-cluster-critical", SYSTEM_CRITICAL_PRIORITY),
-    ("system-node-critical", SYSTEM_CRITICAL_PRIORITY + 1000),
-];
+use crate::chain::{AdmissionPlugin, Attributes, Cluster, Operation};
+use crate::priority_class::{PREEMPT_LOWER_PRIORITY, SYSTEM_CLASSES, refuse_deletion};
 
 /// The priority of pods without a class where no class is the default.
 const PRIORITY_WITHOUT_CLASS: i32 = 0;
-
-const PREEMPT_LOWER_PRIORITY: &str = "PreemptLowerPriority";
-const NEVER: &str = "Never";
 
 /// Fills in the priority of pods from a set of priority classes.
 #[derive(Clone, Debug)]
@@ -57,6 +45,24 @@ pub struct PriorityResolver {
     /// Name of the class for pods that name none.
     default_class: Option<String>,
 }
+
+/// What the plugin does about critical pods beyond 1.36, as older releases did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CriticalPods {
+    /// Whether a pod of `kube-system` that names no class and has the annotation
+    /// [`CRITICAL_POD`], empty, gets the class `system-cluster-critical` (gate
+    /// ExperimentalCriticalPodAnnotation).
+    pub by_annotation: bool,
+    /// Whether the built-in classes may be named only where [`Cluster::allows_critical_pods`]
+    /// says so, which is in `kube-system` unless the cluster knows better.
+    pub only_where_allowed: bool,
+}
+
+/// The annotation that made a pod of `kube-system` critical.
+pub const CRITICAL_POD: &str = "scheduler.alpha.kubernetes.io/critical-pod";
+
+/// The namespace of the system.
+pub const KUBE_SYSTEM: &str = "kube-system";
 
 /// What a pod takes from its class.
 #[derive(Clone, Debug)]
@@ -109,6 +115,37 @@ impl PriorityResolver {
         if !answer.is_in(&pod.spec) {
             answer.write_to(Arc::make_mut(&mut pod.spec));
         }
+        Ok(())
+    }
+
+    /// Fills the same fields as [`resolve`](Self::resolve), with critical pods treated as
+    /// `critical` says; `may_be_critical` is whether the pod's namespace may have such.
+    ///
+    /// # Errors
+    ///
+    /// As [`resolve`](Self::resolve), and if the pod's class is kept to other namespaces.
+    pub fn resolve_with(
+        &self,
+        pod: &mut Pod,
+        critical: CriticalPods,
+        may_be_critical: bool,
+    ) -> Result<(), PriorityError> {
+        let name = pod.spec.priority_class_name.as_str();
+        let is_critical = SYSTEM_CLASSES.iter().any(|(known, _)| *known == name);
+        if critical.only_where_allowed && is_critical && !may_be_critical {
+            return Err(PriorityError::NotInNamespace {
+                name: name.to_owned(),
+                namespace: pod.metadata.namespace.clone(),
+            });
+        }
+        if !(critical.by_annotation && name.is_empty() && is_marked_critical(pod)) {
+            return self.resolve(pod);
+        }
+        let mut marked = pod.clone();
+        let (class, _) = SYSTEM_CLASSES[0];
+        class.clone_into(&mut Arc::make_mut(&mut marked.spec).priority_class_name);
+        self.resolve(&mut marked)?;
+        *pod = marked;
         Ok(())
     }
 
@@ -180,6 +217,13 @@ impl PriorityResolver {
     }
 }
 
+/// Whether a pod is marked as old releases knew critical pods.
+fn is_marked_critical(pod: &Pod) -> bool {
+    let annotations = &pod.metadata.annotations;
+    pod.metadata.namespace == KUBE_SYSTEM
+        && annotations.get(CRITICAL_POD).is_some_and(String::is_empty)
+}
+
 impl ClassFacts {
     /// An absent policy is what the API server fills in.
     fn of(class: &PriorityClass) -> Self {
@@ -247,6 +291,13 @@ pub enum PriorityError {
         /// What the class gives.
         computed: String,
     },
+    /// The pod names a built-in class that its namespace may not use.
+    NotInNamespace {
+        /// Name of the class.
+        name: String,
+        /// The namespace.
+        namespace: String,
+    },
     /// A class wants to be the default while another one is.
     SecondDefault {
         /// Name of the class that is the default.
@@ -272,6 +323,10 @@ impl fmt::Display for PriorityError {
                  spec; priority admission controller computed {computed} from the given \
                  PriorityClass name"
             ),
+            Self::NotInNamespace { name, namespace } => write!(
+                f,
+                "pods with {name} priorityClass is not permitted in {namespace} namespace"
+            ),
             Self::SecondDefault { existing } => write!(
                 f,
                 "PriorityClass {existing} is already marked as default. Only one default can \
@@ -283,120 +338,82 @@ impl fmt::Display for PriorityError {
 
 impl std::error::Error for PriorityError {}
 
-/// One thing that is wrong with a PriorityClass. Displays as `field: text`, upstream's
-/// form.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClassProblem {
-    /// Path of the field, such as `metadata.name`.
-    pub field: &'static str,
-    /// What is wrong, in upstream's words.
-    pub text: String,
+/// The plugin `Priority`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Priority {
+    /// What is done about critical pods.
+    pub critical_pods: CriticalPods,
 }
 
-impl fmt::Display for ClassProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.text)
+impl AdmissionPlugin for Priority {
+    fn name(&self) -> &'static str {
+        "Priority"
     }
-}
 
-/// Everything that is wrong with a class that is being created, in upstream's order;
-/// empty if nothing is. Of the metadata only the name is looked at; labels and
-/// annotations follow the rules of all objects.
-pub fn validate_class(class: &PriorityClass) -> Vec<ClassProblem> {
-    let mut problems = Vec::new();
-    let name = class.metadata.name.as_str();
-    check_name(class, &mut problems);
-    if name.starts_with(SYSTEM_CLASS_PREFIX) {
-        if let Err(why) = check_built_in(class) {
-            let text = format!(
-                "Forbidden: priority class names with '{SYSTEM_CLASS_PREFIX}' prefix are \
-                 reserved for system use only. error: {why}"
-            );
-            problems.push(ClassProblem {
-                field: "metadata.name",
-                text,
-            });
+    fn admit(
+        &self,
+        attributes: &Attributes<'_>,
+        object: Option<&mut Object>,
+        cluster: &dyn Cluster,
+    ) -> Result<(), Status> {
+        let Some(Object::Pod(pod)) = object else {
+            return Ok(());
+        };
+        match (attributes.operation, attributes.old) {
+            _ if !attributes.subresource.is_empty() => Ok(()),
+            (Operation::Create, _) => {
+                let classes = cluster.priority_classes();
+                let may_be_critical = cluster.allows_critical_pods(attributes.namespace);
+                let resolved = classes.resolve_with(pod, self.critical_pods, may_be_critical);
+                resolved.map_err(|why| attributes.forbidden(Some(&pod.metadata), why))
+            }
+            (Operation::Update, Some(Object::Pod(old))) => {
+                keep_priority(pod, old);
+                Ok(())
+            }
+            _ => Ok(()),
         }
-    } else if class.value > USER_PRIORITY_MAX {
-        let text = format!(
-            "Forbidden: maximum allowed value of a user defined priority is {USER_PRIORITY_MAX}"
-        );
-        problems.push(ClassProblem {
-            field: "value",
-            text,
-        });
     }
-    let policy_problem = match class.preemption_policy.as_deref() {
-        None | Some(PREEMPT_LOWER_PRIORITY | NEVER) => None,
-        Some("") => Some("Required value".to_owned()),
-        Some(other) => Some(format!(
-            "Unsupported value: {other:?}: supported values: {PREEMPT_LOWER_PRIORITY:?}, {NEVER:?}"
-        )),
-    };
-    problems.extend(policy_problem.map(|text| ClassProblem {
-        field: "preemptionPolicy",
-        text,
-    }));
-    problems
-}
 
-/// A name that begins as those of the built-in classes do must be one of theirs, and
-/// the class must be like it.
-fn check_built_in(class: &PriorityClass) -> Result<(), String> {
-    let name = &class.metadata.name;
-    let Some((_, value)) = SYSTEM_CLASSES.iter().find(|(known, _)| known == name) else {
-        return Err(format!("{name} is not a known system priority class"));
-    };
-    if class.value != *value {
-        return Err(format!("value of {name} PriorityClass must be {value}"));
-    }
-    if class.global_default {
-        return Err(format!(
-            "globalDefault of {name} PriorityClass must be false"
-        ));
-    }
-    Ok(())
-}
-
-/// Longest name of an object, in bytes.
-const NAME_BYTES_MAX: usize = 253;
-
-fn check_name(class: &PriorityClass, problems: &mut Vec<ClassProblem>) {
-    let name = class.metadata.name.as_str();
-    let mut report = |text| {
-        problems.push(ClassProblem {
-            field: "metadata.name",
-            text,
-        })
-    };
-    if name.is_empty() {
-        if class.metadata.generate_name.is_empty() {
-            report("Required value: name or generateName is required".to_owned());
+    fn validate(
+        &self,
+        attributes: &Attributes<'_>,
+        object: Option<&Object>,
+        cluster: &dyn Cluster,
+    ) -> Result<(), Status> {
+        if attributes.kind != ObjectKind::PriorityClass || !attributes.subresource.is_empty() {
+            return Ok(());
         }
-        return;
-    }
-    if name.len() > NAME_BYTES_MAX {
-        report(format!(
-            "Invalid value: {name:?}: must be no more than {NAME_BYTES_MAX} characters"
-        ));
-    }
-    if !is_dns_subdomain(name) {
-        report(format!(
-            "Invalid value: {name:?}: a lowercase RFC 1123 subdomain must consist of lower case \
-             alphanumeric characters, '-' or '.', and must start and end with an alphanumeric \
-             character (e.g. 'example.com', regex used for validation is \
-             '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-        ));
+        let classes = cluster.priority_classes();
+        let admitted = match (attributes.operation, object) {
+            (Operation::Create, Some(Object::PriorityClass(class))) => {
+                classes.admit_new_class(class)
+            }
+            (Operation::Update, Some(Object::PriorityClass(class))) => classes.admit_class(class),
+            (Operation::Delete, _) => return refuse_deletion(attributes.name),
+            _ => Ok(()),
+        };
+        let metadata = object.map(Object::metadata);
+        admitted.map_err(|why| attributes.forbidden(metadata, why))
     }
 }
 
-fn is_dns_subdomain(name: &str) -> bool {
-    let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    name.split('.').map(str::as_bytes).all(|part| {
-        part.first().is_some_and(alphanumeric)
-            && part.last().is_some_and(alphanumeric)
-            && part.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
-    })
+/// An update that leaves out what admission once filled in keeps it.
+fn keep_priority(pod: &mut Pod, old: &Pod) {
+    let (spec, old) = (&pod.spec, &old.spec);
+    let is_lost = |new: bool, old: bool| !new && old;
+    let priority_lost = is_lost(spec.priority.is_some(), old.priority.is_some());
+    let policy_lost = is_lost(
+        spec.preemption_policy.is_some(),
+        old.preemption_policy.is_some(),
+    );
+    if priority_lost || policy_lost {
+        let spec = Arc::make_mut(&mut pod.spec);
+        spec.priority = spec.priority.or(old.priority);
+        if policy_lost {
+            spec.preemption_policy.clone_from(&old.preemption_policy);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -470,7 +487,8 @@ mod tests {
                  "resources": {"limits": {"cpu": "500m"}}}], "priorityClassName": "high"}"#,
         )
         .unwrap();
-        assert!(classes.iter().all(|class| validate_class(class).is_empty()));
+        let rules = crate::priority_class::ClassRules::default();
+        assert!(classes.iter().all(|class| rules.validate(class).is_empty()));
         let resolver = PriorityResolver::new(&classes);
         let high = Pod {
             spec: Arc::new(template),
@@ -606,84 +624,5 @@ mod tests {
         let before = Arc::clone(&pod.spec);
         resolver.resolve(&mut pod).unwrap();
         assert!(Arc::ptr_eq(&before, &pod.spec));
-    }
-
-    fn problems(class: &PriorityClass) -> Vec<String> {
-        validate_class(class)
-            .iter()
-            .map(ToString::to_string)
-            .collect()
-    }
-
-    #[test]
-    fn classes_within_bounds_are_valid() {
-        for (name, value) in [
-            ("batch.example.com", USER_PRIORITY_MAX),
-            ("low", i32::MIN),
-            ("system-node-critical", 2_000_001_000),
-            ("systematic", 5),
-        ] {
-            assert!(
-                problems(&class(name, value, Some("Never"))).is_empty(),
-                "{name}"
-            );
-        }
-    }
-
-    #[test]
-    fn all_problems_of_a_class_are_told_at_once() {
-        assert_eq!(
-            problems(&class("batch", i32::MAX, Some("Sometimes"))),
-            [
-                "value: Forbidden: maximum allowed value of a user defined priority is 1000000000",
-                "preemptionPolicy: Unsupported value: \"Sometimes\": supported values: \
-                 \"PreemptLowerPriority\", \"Never\"",
-            ]
-        );
-        assert_eq!(
-            problems(&class("low", 1, Some(""))),
-            ["preemptionPolicy: Required value"]
-        );
-        assert_eq!(
-            problems(&class("", 1, None)),
-            ["metadata.name: Required value: name or generateName is required"]
-        );
-    }
-
-    #[test]
-    fn the_system_prefix_is_reserved() {
-        let reserved = "metadata.name: Forbidden: priority class names with 'system-' prefix are \
-                        reserved for system use only. error: ";
-        let cases = [
-            (
-                class("system-mine", 1, None),
-                "system-mine is not a known system priority class",
-            ),
-            (
-                class("system-node-critical", 7, None),
-                "value of system-node-critical PriorityClass must be 2000001000",
-            ),
-            (
-                default_class("system-cluster-critical", 2_000_000_000),
-                "globalDefault of system-cluster-critical PriorityClass must be false",
-            ),
-        ];
-        for (class, why) in cases {
-            assert_eq!(problems(&class), [format!("{reserved}{why}")]);
-        }
-    }
-
-    #[test]
-    fn names_are_dns_subdomains() {
-        for bad in ["Bad_Name", "-x", "x-", "a..b", ".a", "ünïcode"] {
-            let problems = problems(&class(bad, 1, None));
-            let start = format!("metadata.name: Invalid value: \"{bad}\": a lowercase RFC 1123");
-            assert!(
-                matches!(&problems[..], [only] if only.starts_with(&start)),
-                "{problems:?}"
-            );
-        }
-        let long = problems(&class(&"a".repeat(254), 1, None));
-        assert!(long[0].ends_with("must be no more than 253 characters"));
     }
 }

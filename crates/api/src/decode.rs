@@ -22,11 +22,13 @@ use crate::defaults;
 use crate::diagnostic::{Diagnostic, Finding, Findings, Here, Severity, Suggestion};
 use crate::document::{self, Document, DuplicateKey, Location, Place, Receiver, Request};
 use crate::schema::{self, Rules};
+use crate::status::Qualified;
 use crate::types::{
     CSIDriver, CSINode, CSIStorageCapacity, ControllerRevision, CronJob, DaemonSet, Deployment,
-    Job, LabelSelector, Namespace, Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod,
-    PodDisruptionBudget, PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController,
-    ResourceQuota, Service, StatefulSet, StorageClass, VolumeAttachment,
+    Job, LabelSelector, LimitRange, Namespace, Node, ObjectMeta, PersistentVolume,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodTemplateSpec, PriorityClass, ReplicaSet,
+    ReplicationController, ResourceQuota, RuntimeClass, Service, StatefulSet, StorageClass,
+    VolumeAttachment,
 };
 use crate::validation;
 
@@ -64,6 +66,21 @@ macro_rules! objects {
             /// The name in URLs and on the command line, such as `pods`.
             pub fn plural(self) -> &'static str {
                 match self { $(ObjectKind::$kind => $plural,)* }
+            }
+
+            /// The API group, such as `apps`; empty for the core group.
+            pub fn group(self) -> &'static str {
+                self.api_version().split_once('/').map_or("", |(group, _)| group)
+            }
+
+            /// The plural with its group, such as `deployments.apps`.
+            pub fn resource(self) -> Qualified<'static> {
+                Qualified { group: self.group(), name: self.plural() }
+            }
+
+            /// The name with its group, such as `Deployment.apps`.
+            pub fn qualified(self) -> Qualified<'static> {
+                Qualified { group: self.group(), name: self.name() }
             }
 
             fn decode(self, value: &Value) -> Result<Object, serde_json::Error> {
@@ -168,6 +185,8 @@ objects! {
     VolumeAttachment "storage.k8s.io/v1" "volumeattachments",
     PodDisruptionBudget "policy/v1" "poddisruptionbudgets",
     ResourceQuota "v1" "resourcequotas",
+    LimitRange "v1" "limitranges",
+    RuntimeClass "node.k8s.io/v1" "runtimeclasses",
 }
 
 impl ObjectKind {
@@ -197,6 +216,7 @@ impl ObjectKind {
                 | ObjectKind::CSINode
                 | ObjectKind::CSIDriver
                 | ObjectKind::VolumeAttachment
+                | ObjectKind::RuntimeClass
         )
     }
 
@@ -219,12 +239,14 @@ impl ObjectKind {
             ObjectKind::StorageClass => "sc",
             ObjectKind::PodDisruptionBudget => "pdb",
             ObjectKind::ResourceQuota => "quota",
+            ObjectKind::LimitRange => "limits",
             ObjectKind::Job
             | ObjectKind::ControllerRevision
             | ObjectKind::CSINode
             | ObjectKind::CSIDriver
             | ObjectKind::CSIStorageCapacity
-            | ObjectKind::VolumeAttachment => return None,
+            | ObjectKind::VolumeAttachment
+            | ObjectKind::RuntimeClass => return None,
         })
     }
 
@@ -285,6 +307,7 @@ fn gone_since(api_version: &str, kind: &str) -> Option<&'static str> {
         ) => "1.22",
         ("storage.k8s.io/v1beta1", "CSIStorageCapacity") => "1.27",
         ("policy/v1beta1", "PodDisruptionBudget") => "1.25",
+        ("node.k8s.io/v1beta1", "RuntimeClass") => "1.25",
         ("scheduling.k8s.io/v1alpha1" | "scheduling.k8s.io/v1beta1", "PriorityClass") => "1.22",
         _ => return None,
     })

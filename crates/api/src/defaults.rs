@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use crate::decode::Object;
 use crate::types::{
-    Container, CronJob, DaemonSet, Deployment, IntOrString, Job, JobSpec, Namespace, Node,
-    ObjectMeta, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod, PodSpec,
-    PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController, ResourceList, ResourceQuota,
-    ResourceRequirements, RollingUpdate, RolloutStrategy, Service, StatefulSet, StorageClass,
-    Toleration,
+    Container, CronJob, DaemonSet, Deployment, IntOrString, Job, JobSpec, LimitRange, Namespace,
+    Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod,
+    PodSpec, PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController, ResourceList,
+    ResourceQuota, ResourceRequirements, RollingUpdate, RolloutStrategy, RuntimeClass, Service,
+    StatefulSet, StorageClass, Toleration,
 };
 
 /// The namespace of objects that name none.
@@ -51,6 +51,8 @@ pub fn default_object(object: &mut Object) {
         Object::PodDisruptionBudget(budget) => default_namespaced(&mut budget.metadata),
         Object::ResourceQuota(quota) => default_resource_quota(quota),
         Object::ControllerRevision(revision) => default_namespaced(&mut revision.metadata),
+        Object::LimitRange(range) => default_limit_range(range),
+        Object::RuntimeClass(class) => default_runtime_class(class),
         Object::CSINode(_) | Object::CSIDriver(_) | Object::VolumeAttachment(_) => {}
     }
 }
@@ -452,6 +454,41 @@ pub fn default_storage_class(class: &mut StorageClass) {
     mode.get_or_insert_with(|| "Immediate".into());
 }
 
+/// Defaults a limit range: what containers get that do not say follows from the bounds. The
+/// limit is the largest allowed, the request the limit, or else the smallest allowed.
+pub fn default_limit_range(range: &mut LimitRange) {
+    default_namespaced(&mut range.metadata);
+    for limit in &mut range.spec.limits {
+        let amounts = [
+            &mut limit.max,
+            &mut limit.min,
+            &mut limit.default,
+            &mut limit.default_request,
+            &mut limit.max_limit_request_ratio,
+        ];
+        amounts.into_iter().for_each(round_up_to_milli);
+        if limit.type_ != "Container" {
+            continue;
+        }
+        let add_missing = |to: &mut ResourceList, from: &ResourceList| {
+            for (resource, amount) in from {
+                to.entry(resource.clone()).or_insert_with(|| amount.clone());
+            }
+        };
+        add_missing(&mut limit.default, &limit.max);
+        add_missing(&mut limit.default_request, &limit.default);
+        add_missing(&mut limit.default_request, &limit.min);
+    }
+}
+
+/// Defaults a runtime class.
+pub fn default_runtime_class(class: &mut RuntimeClass) {
+    class.metadata.namespace.clear();
+    if let Some(overhead) = &mut class.overhead {
+        round_up_to_milli(&mut overhead.pod_fixed);
+    }
+}
+
 fn default_template(template: &mut PodTemplateSpec) {
     default_pod_spec(Arc::make_mut(&mut template.spec));
 }
@@ -466,20 +503,25 @@ fn set_if_empty(field: &mut String, value: &str) {
     }
 }
 
-/// Adds the tolerations that admission gives to every pod: it may stay for a while
-/// ([`TOLERATION_SECONDS`]) on a node that is not ready or not reachable, unless it says
-/// itself what it tolerates of that.
+/// Adds the tolerations that admission gives to every pod unless it is configured otherwise:
+/// those of [`add_node_tolerations`], with [`TOLERATION_SECONDS`] each.
 pub fn add_default_tolerations(pod: &mut Pod) {
-    const KEYS: [&str; 2] = [
-        "node.kubernetes.io/not-ready",
-        "node.kubernetes.io/unreachable",
+    add_node_tolerations(pod, TOLERATION_SECONDS, TOLERATION_SECONDS);
+}
+
+/// Lets a pod stay for a while on a node that is not ready or not reachable, unless it says
+/// itself what it tolerates of that.
+pub fn add_node_tolerations(pod: &mut Pod, not_ready_seconds: i64, unreachable_seconds: i64) {
+    let taints = [
+        ("node.kubernetes.io/not-ready", not_ready_seconds),
+        ("node.kubernetes.io/unreachable", unreachable_seconds),
     ];
     let speaks_of = |toleration: &Toleration, key: &str| {
         (toleration.key == key || toleration.key.is_empty())
             && matches!(toleration.effect.as_str(), "" | "NoExecute")
     };
     let tolerations = &pod.spec.tolerations;
-    let missing = KEYS.map(|key| {
+    let missing = taints.map(|(key, seconds)| {
         let is_missing = !tolerations
             .iter()
             .any(|toleration| speaks_of(toleration, key));
@@ -487,7 +529,7 @@ pub fn add_default_tolerations(pod: &mut Pod) {
             key: key.to_owned(),
             operator: "Exists".to_owned(),
             effect: "NoExecute".to_owned(),
-            toleration_seconds: Some(TOLERATION_SECONDS),
+            toleration_seconds: Some(seconds),
             ..Toleration::default()
         })
     });

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::field_error::FieldError;
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
@@ -137,6 +139,20 @@ impl FieldPath {
     }
 }
 
+impl From<&str> for FieldPath {
+    /// A path of fields, written with dots: `spec.limits`.
+    fn from(fields: &str) -> Self {
+        let fields = fields.split('.').filter(|name| !name.is_empty());
+        Self(fields.map(|name| Segment::Field(name.to_owned())).collect())
+    }
+}
+
+impl From<&Here<'_>> for FieldPath {
+    fn from(here: &Here<'_>) -> Self {
+        here.path()
+    }
+}
+
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.render(|segment| match segment {
@@ -169,7 +185,7 @@ impl<'a> Here<'a> {
         step: Step::Object,
     };
 
-    pub(crate) fn field(&'a self, name: &'a str) -> Here<'a> {
+    pub(crate) const fn field(&'a self, name: &'a str) -> Here<'a> {
         Here {
             parent: Some(self),
             step: Step::Field(name),
@@ -249,6 +265,16 @@ impl Findings {
 
     pub(crate) fn warning(&mut self, here: &Here<'_>, message: impl Into<String>) {
         self.add(Severity::Warning, here, message.into(), Suggestion::None);
+    }
+
+    /// Mistakes in the words of the API server.
+    pub(crate) fn field_errors(&mut self, errors: Vec<FieldError>) {
+        self.0.extend(errors.into_iter().map(|error| Finding {
+            severity: Severity::Error,
+            message: error.body(),
+            path: error.path,
+            suggestion: Suggestion::None,
+        }));
     }
 
     pub(crate) fn add(

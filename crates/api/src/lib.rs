@@ -13,9 +13,12 @@
 //! * [`cron`]: schedules of CronJobs;
 //! * [`types`]: the typed objects;
 //! * [`document`], [`schema`], [`decode`]: from bytes to typed objects;
-//! * [`defaults`], [`validation`]: what the API server fills in, and what it demands;
+//! * [`defaults`], [`validation`], [`limit_range`]: what the API server fills in, and what
+//!   it demands;
 //! * [`apply`], [`update`]: what `kubectl apply` makes of an object, and what cannot be
 //!   changed;
+//! * [`status`], [`field_error`]: what the API server answers, in its own words;
+//! * [`metadata`]: what it demands of the metadata of every object, and writes into it;
 //! * [`diagnostic`]: mistakes, with their places.
 //!
 //! ```
@@ -32,8 +35,11 @@ pub mod decode;
 pub mod defaults;
 pub mod diagnostic;
 pub mod document;
+pub mod field_error;
 pub mod fields;
 pub mod labels;
+pub mod limit_range;
+pub mod metadata;
 pub mod names;
 pub mod node_selector;
 pub mod pod_resources;
@@ -41,6 +47,7 @@ pub mod prefer_avoid_pods;
 pub mod qos;
 pub mod quantity;
 pub mod schema;
+pub mod status;
 pub mod taints;
 pub mod time;
 pub mod types;

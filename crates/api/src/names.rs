@@ -44,7 +44,10 @@ pub fn label_key_errors(key: &str) -> Vec<String> {
     if name.is_empty() {
         errors.push(format!("name part {EMPTY}"));
     } else if name.len() > LABEL_KEY_NAME_MAX_LEN {
-        errors.push(format!("name part {}", too_long(LABEL_KEY_NAME_MAX_LEN)));
+        errors.push(format!(
+            "name part {}",
+            too_long(LABEL_KEY_NAME_MAX_LEN, "bytes")
+        ));
     }
     if !is_label_text(name) {
         errors.push(format!("name part {}", label_key_pattern_error()));
@@ -56,7 +59,7 @@ pub fn label_key_errors(key: &str) -> Vec<String> {
 pub fn label_value_errors(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > LABEL_VALUE_MAX_LEN {
-        errors.push(too_long(LABEL_VALUE_MAX_LEN));
+        errors.push(too_long(LABEL_VALUE_MAX_LEN, "bytes"));
     }
     if !value.is_empty() && !is_label_text(value) {
         errors.push(pattern_error(
@@ -71,9 +74,71 @@ pub fn label_value_errors(value: &str) -> Vec<String> {
 
 /// What is wrong with a DNS label (RFC 1123), as namespaces and containers are named.
 pub fn dns1123_label_errors(name: &str) -> Vec<String> {
+    label_errors(name, "bytes")
+}
+
+/// What is wrong with a DNS subdomain (RFC 1123), as pods and nodes are named.
+pub fn dns1123_subdomain_errors(name: &str) -> Vec<String> {
+    subdomain_errors(name, "bytes")
+}
+
+/// How objects of some kind are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// As a DNS label: namespaces.
+    DnsLabel,
+    /// As a DNS subdomain: most kinds.
+    DnsSubdomain,
+    /// As anything that fits between two slashes of a URL.
+    PathSegment,
+}
+
+impl NameRule {
+    /// What is wrong with the name of an object, in the words of the API server, which in this
+    /// place counts bytes and calls them characters
+    /// (`k8s.io/apimachinery/pkg/util/validation/validation.go`).
+    pub fn errors(self, name: &str) -> Vec<String> {
+        match self {
+            Self::DnsLabel => label_errors(name, "characters"),
+            Self::DnsSubdomain => subdomain_errors(name, "characters"),
+            Self::PathSegment => path_segment_errors(name),
+        }
+    }
+
+    /// What is wrong with the beginning of a name, to which something will be added: a dash at
+    /// its end is no mistake.
+    pub fn prefix_errors(self, prefix: &str) -> Vec<String> {
+        let kept = prefix.strip_suffix('-').filter(|kept| !kept.is_empty());
+        match (self, kept) {
+            (Self::PathSegment, _) => forbidden_in_path(prefix),
+            (_, None) => self.errors(prefix),
+            // Upstream replaces the dash and what stands before it with one letter.
+            (_, Some(kept)) => {
+                let before = kept.char_indices().next_back().map_or(0, |(at, _)| at);
+                self.errors(&format!("{}a", kept.get(..before).unwrap_or_default()))
+            }
+        }
+    }
+}
+
+fn path_segment_errors(name: &str) -> Vec<String> {
+    match name {
+        "." | ".." => vec![format!("may not be '{name}'")],
+        _ => forbidden_in_path(name),
+    }
+}
+
+fn forbidden_in_path(text: &str) -> Vec<String> {
+    let found = ["/", "%"].into_iter().filter(|part| text.contains(part));
+    found
+        .map(|part| format!("may not contain '{part}'"))
+        .collect()
+}
+
+fn label_errors(name: &str, unit: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if name.len() > DNS1123_LABEL_MAX_LEN {
-        errors.push(too_long(DNS1123_LABEL_MAX_LEN));
+        errors.push(too_long(DNS1123_LABEL_MAX_LEN, unit));
     }
     if is_dns1123_label(name) {
         return errors;
@@ -91,11 +156,10 @@ pub fn dns1123_label_errors(name: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a DNS subdomain (RFC 1123), as pods and nodes are named.
-pub fn dns1123_subdomain_errors(name: &str) -> Vec<String> {
+fn subdomain_errors(name: &str, unit: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if name.len() > DNS1123_SUBDOMAIN_MAX_LEN {
-        errors.push(too_long(DNS1123_SUBDOMAIN_MAX_LEN));
+        errors.push(too_long(DNS1123_SUBDOMAIN_MAX_LEN, unit));
     }
     if !is_dns1123_subdomain(name) {
         errors.push(pattern_error(
@@ -203,8 +267,8 @@ fn label_key_pattern_error() -> String {
     )
 }
 
-fn too_long(max_len: usize) -> String {
-    format!("must be no more than {max_len} bytes")
+fn too_long(max_len: usize, unit: &str) -> String {
+    format!("must be no more than {max_len} {unit}")
 }
 
 fn pattern_error(rule: &str, pattern: &str, examples: &[&str]) -> String {
@@ -262,6 +326,23 @@ mod tests {
             assert_eq!(dns1123_subdomain_errors(name).len(), 1, "{name}");
         }
         assert!(dns1123_subdomain_errors("a.b-c.1").is_empty());
+    }
+
+    #[test]
+    fn names_of_objects() {
+        let long = "a".repeat(254);
+        assert_eq!(
+            NameRule::DnsSubdomain.errors(&long),
+            ["must be no more than 253 characters"]
+        );
+        assert!(NameRule::DnsSubdomain.prefix_errors("web-").is_empty());
+        assert_eq!(NameRule::DnsSubdomain.prefix_errors("-").len(), 1);
+        assert_eq!(NameRule::DnsSubdomain.prefix_errors("Web-").len(), 1);
+        assert_eq!(NameRule::PathSegment.errors(".."), ["may not be '..'"]);
+        assert_eq!(
+            NameRule::PathSegment.errors("a/b%"),
+            ["may not contain '/'", "may not contain '%'"]
+        );
     }
 
     #[test]

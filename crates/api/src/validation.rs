@@ -14,6 +14,7 @@ use crate::cron::{Schedule, Zone};
 use crate::decode::Object;
 use crate::defaults::containers_total;
 use crate::diagnostic::{Finding, Findings, Here, Severity, Suggestion};
+use crate::limit_range::limit_errors;
 use crate::names::{
     dns1123_label_errors, dns1123_subdomain_errors, label_key_errors, label_value_errors,
 };
@@ -24,8 +25,8 @@ use crate::types::{
     LabelSelectorRequirement, Node, NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm,
     ObjectMeta, PersistentVolumeClaimSpec, PersistentVolumeSpec, Pod, PodAffinity, PodAffinityTerm,
     PodDisruptionBudgetSpec, PodSpec, PodTemplateSpec, PriorityClass, ResourceList,
-    ResourceQuotaStatus, ResourceRequirements, StatefulSetSpec, StorageClass, StringMap, Taint,
-    Toleration, TopologySpreadConstraint, VolumeClaimTemplate,
+    ResourceQuotaStatus, ResourceRequirements, RuntimeClass, StatefulSetSpec, StorageClass,
+    StringMap, Taint, Toleration, TopologySpreadConstraint, VolumeClaimTemplate,
 };
 
 pub use quota::QUOTA_SCOPES;
@@ -66,6 +67,8 @@ pub(crate) fn validate(object: &Object, findings: &mut Findings) {
         Object::StorageClass(class) => check_storage_class(class, &here, findings),
         Object::PodDisruptionBudget(budget) => check_budget(&budget.spec, &spec, findings),
         Object::ResourceQuota(it) => quota::check_quota(&it.spec, &spec, findings),
+        Object::LimitRange(range) => findings.field_errors(limit_errors(range)),
+        Object::RuntimeClass(class) => check_runtime_class(class, &here, findings),
         Object::CSINode(node) => check_csi_node(node, &spec, findings),
         Object::PersistentVolume(volume) => check_volume(&volume.spec, &spec, findings),
         Object::PersistentVolumeClaim(claim) => check_claim(&claim.spec, &spec, findings),
@@ -128,6 +131,20 @@ fn check_schedule(cron_job: &CronJobSpec, spec: &Here<'_>, findings: &mut Findin
     {
         let message = format!("unknown time zone {zone}");
         findings.error(&spec.field("timeZone"), message);
+    }
+}
+
+fn check_runtime_class(class: &RuntimeClass, here: &Here<'_>, findings: &mut Findings) {
+    check_name(
+        dns1123_label_errors,
+        &class.handler,
+        &here.field("handler"),
+        findings,
+    );
+    let overhead = here.field("overhead");
+    let overhead = overhead.field("podFixed");
+    for (resource, amount) in class.overhead.iter().flat_map(|it| &it.pod_fixed) {
+        check_amount(resource, amount, &overhead.key(resource), findings);
     }
 }
 

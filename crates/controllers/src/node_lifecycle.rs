@@ -275,7 +275,7 @@ fn node_event(node: &str, uid: String, reason: &'static str, message: String) ->
         regarding: Key::new(ObjectKind::Node, "", node),
         uid,
         is_warning: false,
-        reason,
+        reason: reason.into(),
         message,
     }
 }

@@ -128,7 +128,7 @@ impl Controller for StatefulSetController {
                 Kind::Known(kind) => ("delete", kind, &*it.key.name),
                 Kind::Other(_) => return None,
             },
-            Write::Patch(_) | Write::Event(_) => return None,
+            Write::Patch(_) | Write::Bind(_) | Write::Event(_) => return None,
         };
         let set = &set.metadata.name;
         let (what, success) = match kind {

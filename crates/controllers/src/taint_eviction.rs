@@ -404,7 +404,7 @@ fn event(step: &Step) -> Option<Write> {
         regarding: step.pod().clone(),
         uid: String::new(),
         is_warning: false,
-        reason: EVENT_REASON,
+        reason: EVENT_REASON.into(),
         message: step.event_message()?,
     }))
 }

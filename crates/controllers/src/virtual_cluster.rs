@@ -723,7 +723,7 @@ fn conflict(key: &Key, what: &str) -> Refusal {
         reason: "Conflict".to_owned(),
         message: format!(
             "Operation cannot be fulfilled on {} \"{}\": {what}",
-            resource_of(key),
+            key.kind.group_resource(),
             key.name
         ),
         causes: Vec::new(),

@@ -108,7 +108,9 @@ impl<'a> Workload<'a> {
             | Object::VolumeAttachment(_)
             | Object::PodDisruptionBudget(_)
             | Object::ResourceQuota(_)
-            | Object::ControllerRevision(_) => None,
+            | Object::ControllerRevision(_)
+            | Object::LimitRange(_)
+            | Object::RuntimeClass(_) => None,
         }
     }
 

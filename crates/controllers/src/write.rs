@@ -279,7 +279,7 @@ impl Write {
         match &mut self {
             Self::Patch(patch) => patch.resource_version = version,
             Self::Delete(delete) => delete.resource_version = version,
-            Self::Create(_) | Self::Event(_) => {}
+            Self::Create(_) | Self::Bind(_) | Self::Event(_) => {}
         }
         self
     }

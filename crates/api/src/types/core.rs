@@ -793,9 +793,6 @@ pub struct PodCondition {
     /// When the status last changed, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<String>,
-    /// Generation of the pod that the condition is about; 0 where nobody counts.
-    #[serde(skip_serializing_if = "super::meta::is_zero")]
-    pub observed_generation: i64,
 }
 
 /// One of `status.containerStatuses`.

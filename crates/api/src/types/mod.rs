@@ -11,6 +11,7 @@
 mod admission;
 mod apps;
 mod core;
+mod limits;
 mod meta;
 mod policy;
 mod quota;
@@ -22,6 +23,7 @@ mod storage;
 pub use admission::*;
 pub use apps::*;
 pub use core::*;
+pub use limits::*;
 pub use meta::*;
 pub use policy::*;
 pub use quota::*;

@@ -13,6 +13,7 @@ pub struct PriorityClass {
     /// The priority; at most 1,000,000,000 for classes that are not built in.
     pub value: i32,
     /// Whether pods without a class get this one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub global_default: bool,
     /// `PreemptLowerPriority` (also if absent) or `Never`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -266,6 +266,7 @@ fn told(write: &Write) -> Option<String> {
         Write::Patch(patch) if patch.subresource == Some(Subresource::Status) => return None,
         Write::Patch(patch) => format!("patches {} {}", name(&patch.key), patch.changes),
         Write::Delete(delete) => format!("deletes {}", name(&delete.key)),
+        Write::Bind(bind) => format!("binds {} to {}", name(&bind.key), bind.node),
         Write::Event(event) => {
             let words = event.message.split(' ').map(|word| shown(word, ""));
             let message: Vec<String> = words.collect();

@@ -41,6 +41,7 @@ pub mod run;
 pub mod scenario;
 mod storage;
 pub mod trace;
+pub mod unmatched;
 
 pub use replay::replay;
 pub use run::{RunOptions, run};

@@ -54,10 +54,18 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+mod fault;
 mod outcome;
+mod preemption;
 mod requests;
 mod rules;
+mod safety;
+mod shares;
 mod violation;
 
+pub use fault::{Fault, WrongPreemption};
 pub use outcome::{Options, check, wrongly_pending};
+pub use preemption::{Before, Preemption, check_preemption};
+pub use safety::{Kill, KillBudget, PreemptionRules, check_kills};
+pub use shares::{Share, ShareLimit, SharePods};
 pub use violation::{Breach, Violation, WronglyPending};

@@ -207,6 +207,7 @@ fn play(history: &History) -> Vec<String> {
             }
             step => world.take(step),
         }
+        world.note_ports();
         check_no_pod_is_lost(&world);
     }
     told.extend(drain(&mut world));

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outrank_api::types::{Node, Pod, PodDisruptionBudget};
 use outrank_checker::{
-    Before, Breach, Fault, Options, Preemption, PreemptionRules, Share, ShareLimit, SharePods,
-    Violation, check, check_preemption,
+    Before, Fault, Options, Preemption, PreemptionRules, Share, ShareLimit, SharePods, Violation,
+    check, check_preemption,
 };
 use outrank_engine::plugins::priority_share::{self, LimitedShare};
 use outrank_engine::profile::ProfileConfig;
@@ -44,13 +44,34 @@ impl World {
         }
     }
 
+    /// Notes whether pods have the same host port on some node. Once one of them has gone, the
+    /// port is free for upstream although it is not, and the checker knows better.
+    pub(crate) fn note_ports(&mut self) {
+        if self.had_ports_twice || !self.pods.values().any(has_host_port) {
+            return;
+        }
+        let snapshot = self.snapshot();
+        let mut taken = BTreeSet::new();
+        for pod in snapshot
+            .pods
+            .iter()
+            .filter(|pod| !pod.spec.node_name.is_empty())
+        {
+            let ports: BTreeSet<_> = host_ports(pod).collect();
+            for port in ports {
+                self.had_ports_twice |= !taken.insert((&pod.spec.node_name, port));
+            }
+        }
+    }
+
     /// Has the checker look at a decision; returns whether there was a preemption to be judged.
     pub(crate) fn check_decision(&self, before: &Snapshot, decision: &Decision) -> bool {
         let name = self.name_of(decision.pod);
         let pod = &self.pods[&name];
         let profile = self.profile_of(pod);
         // Pods that name their node before they have it are for NodeName.
-        if !profile.is_some_and(is_judged) || !pod.spec.node_name.is_empty() {
+        let is_judged = profile.is_some_and(is_judged) && pod.spec.node_name.is_empty();
+        if !is_judged || (self.had_ports_twice && has_host_port(pod)) {
             return false;
         }
         let options = options(profile.expect("is judged"), &before.pods);
@@ -100,22 +121,14 @@ impl World {
 }
 
 impl Snapshot {
-    /// What is wrong with placing a pod. A port that two pods have is free for upstream when one
-    /// of them goes; the checker knows better, but that is not judged.
+    /// What is wrong with placing a pod.
     fn violations(&self, name: &str, node: &str, options: &Options) -> Vec<Violation> {
-        let pods = self
-            .pods
-            .iter()
-            .cloned()
-            .map(|pod| match pod.metadata.name == name {
-                true => bound(pod, node),
-                false => pod,
-            });
-        let pods: Vec<Pod> = pods.collect();
-        let violations = check(&self.nodes, &pods, options).into_iter();
-        violations
-            .filter(|it| !matches!(it.breach, Breach::HostPort { .. }))
-            .collect()
+        let pods = self.pods.iter().cloned();
+        let pods = pods.map(|pod| match pod.metadata.name == name {
+            true => bound(pod, node),
+            false => pod,
+        });
+        check(&self.nodes, &pods.collect::<Vec<_>>(), options)
     }
 
     fn faults(&self, preemption: &Preemption, options: &Options) -> Vec<Fault> {
@@ -161,8 +174,7 @@ impl Snapshot {
         mutations.extend(higher.map(|pod| (with(pod), "a pod that is not lower")));
         mutations.extend(elsewhere.map(|pod| (with(pod), "a pod of another node")));
         let finds_all = self.pods.iter().all(|pod| pod.spec.affinity.is_none());
-        let ports: BTreeSet<bool> = self.pods.iter().map(has_host_port).collect();
-        if finds_all && !ports.contains(&true) && preemptor.is_some_and(is_plain) {
+        if finds_all && preemptor.is_some_and(is_plain) {
             let more = here.find(|pod| priority(pod) < limit);
             mutations.extend(more.map(|pod| (with(pod), "a victim too many")));
             let mut less = preemption.clone();
@@ -174,8 +186,12 @@ impl Snapshot {
 }
 
 fn has_host_port(pod: &Pod) -> bool {
-    let mut ports = pod.spec.containers.iter().flat_map(|it| &it.ports);
-    ports.any(|port| port.host_port > 0)
+    host_ports(pod).next().is_some()
+}
+
+fn host_ports(pod: &Pod) -> impl Iterator<Item = i32> + '_ {
+    let ports = pod.spec.containers.iter().flat_map(|it| &it.ports);
+    ports.map(|port| port.host_port).filter(|port| *port > 0)
 }
 
 fn is_plain(pod: &Pod) -> bool {

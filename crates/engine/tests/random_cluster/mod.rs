@@ -925,6 +925,8 @@ pub(crate) struct World {
     pub(crate) nodes: BTreeMap<String, Node>,
     /// The budgets that are there.
     budgets: BTreeMap<String, PodDisruptionBudget>,
+    /// Whether pods ever had the same host port on a node.
+    had_ports_twice: bool,
     profiles: Vec<ProfileConfig>,
     /// The pods that are there, as they were last told.
     pub(crate) pods: BTreeMap<String, Pod>,
@@ -941,6 +943,7 @@ impl World {
             now: 0,
             nodes: BTreeMap::new(),
             budgets: BTreeMap::new(),
+            had_ports_twice: false,
             profiles: history.config.profiles.clone(),
             pods: BTreeMap::new(),
             templates: history.templates.clone(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrank_api::defaults::SCHEDULER_NAME;
-use outrank_api::types::{Node, Pod};
+use outrank_api::types::{Node, Pod, Volume};
 
 use crate::rules::{Place, RULES, Site, Subject};
 use crate::shares::{Share, ShareUse};
@@ -219,9 +219,19 @@ pub(crate) fn has_unchecked_constraints(pod: &Pod) -> bool {
     pod_affinity.is_some_and(|terms| !terms.required.is_empty())
         || repels_others(pod)
         || spread.any(|constraint| constraint.when_unsatisfiable != "ScheduleAnyway")
-        || spec
-            .volumes
-            .iter()
-            .any(|volume| volume.persistent_volume_claim.is_some())
+        || spec.volumes.iter().any(may_keep_from_nodes)
         || !spec.resource_claims.is_empty()
+}
+
+/// Whether a node may refuse a pod for the volume: claims, and disks that are named.
+fn may_keep_from_nodes(volume: &Volume) -> bool {
+    volume.persistent_volume_claim.is_some()
+        || volume.ephemeral.is_some()
+        || volume.aws_elastic_block_store.is_some()
+        || volume.azure_disk.is_some()
+        || volume.cinder.is_some()
+        || volume.gce_persistent_disk.is_some()
+        || volume.iscsi.is_some()
+        || volume.portworx_volume.is_some()
+        || volume.rbd.is_some()
 }

@@ -553,7 +553,7 @@ fn quantity_suggestion(text: &str) -> Suggestion {
     }
 }
 
-/// Whether it is an RFC 3339 time, looked at no closer than its form.
+/// Whether it is an RFC 3339 time, of a day that there is.
 fn check_time(value: &Value, here: &Here<'_>, findings: &mut Findings) -> bool {
     const FORM: &[u8] = b"0000-00-00T00:00:00";
     let text = value.as_str().unwrap_or_default();
@@ -571,7 +571,10 @@ fn check_time(value: &Value, here: &Here<'_>, findings: &mut Findings) -> bool {
         || (zone.len() == 6
             && zone.starts_with(['+', '-'])
             && zone.as_bytes().get(3) == Some(&b':'));
-    if text.is_empty() || (text.len() > FORM.len() && start_fits && zone_fits) {
+    let is_of_form = text.len() > FORM.len() && start_fits && zone_fits;
+    // Leap seconds are not counted, so no minute has a sixtieth.
+    let exists = || text.get(17..19) != Some("60") && text.parse::<jiff::Timestamp>().is_ok();
+    if text.is_empty() || (is_of_form && exists()) {
         return true;
     }
     findings.error(

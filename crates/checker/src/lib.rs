@@ -1,5 +1,5 @@
-//! Accepts or refuses an outcome: are all pods where they may be, and does every pod that
-//! waits have to?
+//! Accepts or refuses an outcome: are all pods where they may be, does every pod that waits
+//! have to, and did everybody who was killed?
 //!
 //! The checker is written apart from the engine and shares none of its code, so that the
 //! two do not make the same mistake. It is slow and meant to be obviously right: it knows
@@ -7,10 +7,14 @@
 //! test that ends in placements runs it.
 //!
 //! * [`check`]: each pod that was placed obeys every rule on its node;
-//! * [`wrongly_pending`]: each pod that still waits breaks some rule on every node.
+//! * [`wrongly_pending`]: each pod that still waits breaks some rule on every node;
+//! * [`check_preemption`]: who is killed for a pod is of lower priority, protected by nothing,
+//!   needed, and the least that could be lost on any node;
+//! * [`check_kills`]: of many kills, none was of a protected pod, and no budget was exceeded.
 //!
-//! Both look at the state when everything has been decided. Nodes and pods must be as the
-//! API server stores them ([`outrank_api::defaults`]).
+//! The first two look at the state when everything has been decided, the third at the state
+//! before one decision, the last at a list of what happened. Nodes and pods must be as the API
+//! server stores them ([`outrank_api::defaults`]).
 //!
 //! Pods that were on a node before the scheduler began ([`Options::placed_before`]) need
 //! not obey the rules: someone else put them there, and nodes change. But what they use
@@ -18,7 +22,8 @@
 //!
 //! What the rules do not cover yet: affinity between pods, topology spread, volumes and
 //! claims to devices. Placements are accepted whatever these say, and pods that such
-//! constraints may hold back are not judged by [`wrongly_pending`].
+//! constraints may hold back are not judged by [`wrongly_pending`]. Of preemptions that they may
+//! matter to, [`check_preemption`] does not say whether others should have been killed.
 //!
 //! ```
 //! use outrank_api::types::{Node, Pod};
@@ -54,10 +59,18 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+mod fault;
 mod outcome;
+mod preemption;
 mod requests;
 mod rules;
+mod safety;
+mod shares;
 mod violation;
 
+pub use fault::{Fault, WrongPreemption};
 pub use outcome::{Options, check, wrongly_pending};
+pub use preemption::{Before, Preemption, check_preemption};
+pub use safety::{Kill, KillBudget, PreemptionRules, check_kills};
+pub use shares::{Share, ShareLimit, SharePods};
 pub use violation::{Breach, Violation, WronglyPending};

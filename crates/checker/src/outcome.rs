@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrank_api::defaults::SCHEDULER_NAME;
-use outrank_api::types::{Node, Pod};
+use outrank_api::types::{Node, Pod, Volume};
 
 use crate::rules::{Place, RULES, Site, Subject};
+use crate::shares::{Share, ShareUse};
 use crate::violation::{Breach, Violation, WronglyPending};
 
 /// What the checker must know beside the outcome.
@@ -21,6 +22,8 @@ pub struct Options {
     /// Whether tolerations may use `Lt` and `Gt` (gate TaintTolerationComparisonOperators,
     /// off by default in Kubernetes 1.36).
     pub taint_comparison_operators: bool,
+    /// What pods may use together (PriorityShare); no limits by default.
+    pub shares: Vec<Share>,
 }
 
 impl Default for Options {
@@ -29,6 +32,7 @@ impl Default for Options {
             placed_before: BTreeMap::new(),
             scheduler_names: BTreeSet::from([SCHEDULER_NAME.to_owned()]),
             taint_comparison_operators: false,
+            shares: Vec::new(),
         }
     }
 }
@@ -64,6 +68,7 @@ impl Options {
 pub fn check(nodes: &[Node], pods: &[Pod], options: &Options) -> Vec<Violation> {
     let subjects = subjects(pods);
     let sites = sites(nodes, &subjects);
+    let shares = ShareUse::of_all(&options.shares, &sites, &subjects);
     let mut violations = Vec::new();
     let mut seen = BTreeSet::new();
     for subject in &subjects {
@@ -87,7 +92,7 @@ pub fn check(nodes: &[Node], pods: &[Pod], options: &Options) -> Vec<Violation> 
             Some(_) => {}
             None if pod.spec.node_name.is_empty() => {}
             None => match sites.get(pod.spec.node_name.as_str()) {
-                Some(site) => breaches(subject, site, options).for_each(report),
+                Some(site) => breaches(subject, site, &shares, options).for_each(report),
                 None => report(Breach::UnknownNode),
             },
         }
@@ -106,6 +111,7 @@ pub fn check(nodes: &[Node], pods: &[Pod], options: &Options) -> Vec<Violation> 
 pub fn wrongly_pending(nodes: &[Node], pods: &[Pod], options: &Options) -> Vec<WronglyPending> {
     let subjects = subjects(pods);
     let sites = sites(nodes, &subjects);
+    let shares = ShareUse::of_all(&options.shares, &sites, &subjects);
     let placed = pods
         .iter()
         .filter(|pod| !pod.spec.node_name.is_empty() && !pod.is_finished());
@@ -128,7 +134,7 @@ pub fn wrongly_pending(nodes: &[Node], pods: &[Pod], options: &Options) -> Vec<W
                     .get(name)
                     .is_some_and(|pods| pods.iter().any(|other| precedes(other, subject.pod)));
                 let site = sites.get(name);
-                let fits = |site| breaches(subject, site, options).next().is_none();
+                let fits = |site| breaches(subject, site, &shares, options).next().is_none();
                 !is_promised && site.is_some_and(fits)
             });
             let first = feasible.next()?;
@@ -144,11 +150,9 @@ pub fn wrongly_pending(nodes: &[Node], pods: &[Pod], options: &Options) -> Vec<W
 /// Waiting pods by the node that is promised to them.
 fn nominated<'a>(subjects: &[Subject<'a>]) -> BTreeMap<&'a str, Vec<&'a Pod>> {
     let mut nominated: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
-    for pod in subjects.iter().map(|subject| subject.pod) {
-        let node = pod.status.nominated_node_name.as_str();
-        let waits = pod.spec.node_name.is_empty() && pod.spec.scheduling_gates.is_empty();
-        if waits && !node.is_empty() {
-            nominated.entry(node).or_default().push(pod);
+    for subject in subjects {
+        if let Some(node) = subject.promised_node() {
+            nominated.entry(node).or_default().push(subject.pod);
         }
     }
     nominated
@@ -161,21 +165,23 @@ fn precedes(nominated: &Pod, pod: &Pod) -> bool {
 }
 
 /// All that a pod breaks on a node.
-fn breaches<'a>(
+pub(crate) fn breaches<'a>(
     subject: &'a Subject<'a>,
     site: &'a Site<'a>,
+    shares: &'a [ShareUse<'a>],
     options: &'a Options,
 ) -> impl Iterator<Item = Breach> + 'a {
     let place = Place {
         pod: subject,
         node: site,
+        shares,
         options,
     };
     RULES.iter().flat_map(move |rule| rule(&place))
 }
 
 /// The pods that are not finished.
-fn subjects(pods: &[Pod]) -> Vec<Subject<'_>> {
+pub(crate) fn subjects(pods: &[Pod]) -> Vec<Subject<'_>> {
     pods.iter()
         .filter(|pod| !pod.is_finished())
         .map(Subject::of)
@@ -183,7 +189,10 @@ fn subjects(pods: &[Pod]) -> Vec<Subject<'_>> {
 }
 
 /// The nodes by name, with what the pods on them take.
-fn sites<'a>(nodes: &'a [Node], subjects: &[Subject<'a>]) -> BTreeMap<&'a str, Site<'a>> {
+pub(crate) fn sites<'a>(
+    nodes: &'a [Node],
+    subjects: &[Subject<'a>],
+) -> BTreeMap<&'a str, Site<'a>> {
     let mut sites: BTreeMap<&str, Site<'_>> = nodes
         .iter()
         .map(|node| (node.metadata.name.as_str(), Site::of(node)))
@@ -196,13 +205,13 @@ fn sites<'a>(nodes: &'a [Node], subjects: &[Subject<'a>]) -> BTreeMap<&'a str, S
     sites
 }
 
-fn repels_others(pod: &Pod) -> bool {
+pub(crate) fn repels_others(pod: &Pod) -> bool {
     let affinity = pod.spec.affinity.as_ref();
     let anti_affinity = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
     anti_affinity.is_some_and(|terms| !terms.required.is_empty())
 }
 
-fn has_unchecked_constraints(pod: &Pod) -> bool {
+pub(crate) fn has_unchecked_constraints(pod: &Pod) -> bool {
     let spec = &pod.spec;
     let affinity = spec.affinity.as_ref();
     let pod_affinity = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
@@ -210,9 +219,19 @@ fn has_unchecked_constraints(pod: &Pod) -> bool {
     pod_affinity.is_some_and(|terms| !terms.required.is_empty())
         || repels_others(pod)
         || spread.any(|constraint| constraint.when_unsatisfiable != "ScheduleAnyway")
-        || spec
-            .volumes
-            .iter()
-            .any(|volume| volume.persistent_volume_claim.is_some())
+        || spec.volumes.iter().any(may_keep_from_nodes)
         || !spec.resource_claims.is_empty()
+}
+
+/// Whether a node may refuse a pod for the volume: claims, and disks that are named.
+fn may_keep_from_nodes(volume: &Volume) -> bool {
+    volume.persistent_volume_claim.is_some()
+        || volume.ephemeral.is_some()
+        || volume.aws_elastic_block_store.is_some()
+        || volume.azure_disk.is_some()
+        || volume.cinder.is_some()
+        || volume.gce_persistent_disk.is_some()
+        || volume.iscsi.is_some()
+        || volume.portworx_volume.is_some()
+        || volume.rbd.is_some()
 }

@@ -11,6 +11,7 @@ use outrank_api::types::{Node, Pod, Taint};
 
 use crate::outcome::Options;
 use crate::requests::{self, Units};
+use crate::shares::ShareUse;
 use crate::violation::Breach;
 
 /// What one pod on one node breaks; nothing if it may be there.
@@ -26,12 +27,14 @@ pub(crate) const RULES: &[Rule] = &[
     node_affinity,
     host_ports,
     resources,
+    shares,
 ];
 
 /// A pod on a node, or considered for it.
 pub(crate) struct Place<'a> {
     pub(crate) pod: &'a Subject<'a>,
     pub(crate) node: &'a Site<'a>,
+    pub(crate) shares: &'a [ShareUse<'a>],
     pub(crate) options: &'a Options,
 }
 
@@ -39,8 +42,8 @@ pub(crate) struct Place<'a> {
 pub(crate) struct Subject<'a> {
     pub(crate) pod: &'a Pod,
     required_node_affinity: RequiredNodeAffinity,
-    asked: Units,
-    held: Units,
+    pub(crate) asked: Units,
+    pub(crate) held: Units,
     host_ports: Vec<HostPort<'a>>,
 }
 
@@ -78,6 +81,13 @@ impl<'a> Subject<'a> {
             host_ports: host_ports_of(pod),
         }
     }
+
+    /// The node that is promised to the pod while it waits (`status.nominatedNodeName`).
+    pub(crate) fn promised_node(&self) -> Option<&'a str> {
+        let node = self.pod.status.nominated_node_name.as_str();
+        let waits = self.pod.spec.node_name.is_empty() && self.pod.spec.scheduling_gates.is_empty();
+        (waits && !node.is_empty()).then_some(node)
+    }
 }
 
 impl<'a> Site<'a> {
@@ -100,6 +110,21 @@ impl<'a> Site<'a> {
         }
         let ports = subject.host_ports.iter().map(|port| (subject.pod, *port));
         self.host_ports.extend(ports);
+    }
+
+    /// How much of a resource there is, used or not.
+    pub(crate) fn offers(&self, resource: &str) -> i128 {
+        amount(&self.allocatable, resource)
+    }
+
+    /// Whether several pods have the same host port, and it is one that another wants.
+    pub(crate) fn has_port_twice_that_is_wanted_by(&self, subject: &Subject<'_>) -> bool {
+        let wanted = |port: &HostPort<'_>| subject.host_ports.iter().any(|it| it.clashes(port));
+        let mut ports = self.host_ports.iter().filter(|(_, port)| wanted(port));
+        ports.any(|(pod, port)| {
+            let mut others = self.host_ports.iter();
+            others.any(|(other, taken)| taken == port && !std::ptr::eq(*pod, *other))
+        })
     }
 }
 
@@ -254,6 +279,13 @@ fn resources(place: &Place<'_>) -> Vec<Breach> {
     breaches
 }
 
+/// What the pod asks for of a limited share and what other pods of it use is within the
+/// limit.
+fn shares(place: &Place<'_>) -> Vec<Breach> {
+    let shares = place.shares.iter();
+    shares.filter_map(|share| share.breach(place.pod)).collect()
+}
+
 /// The host ports of what runs as long as the pod: containers and sidecars.
 fn host_ports_of(pod: &Pod) -> Vec<HostPort<'_>> {
     let sidecars = pod
@@ -278,6 +310,6 @@ fn or_default<'a>(text: &'a str, default: &'a str) -> &'a str {
     if text.is_empty() { default } else { text }
 }
 
-fn amount(units: &Units, resource: &str) -> i128 {
+pub(crate) fn amount(units: &Units, resource: &str) -> i128 {
     units.get(resource).copied().unwrap_or_default()
 }

@@ -82,6 +82,19 @@ pub enum Breach {
         /// What there is.
         allocatable: i128,
     },
+    /// The pods of a share use more than they may. Amounts are as for `Insufficient`.
+    OverShare {
+        /// Whose pods.
+        share: String,
+        /// The resource.
+        resource: String,
+        /// What the pod asks for.
+        asked: i128,
+        /// What other pods of the share use, or what is promised to them.
+        used_by_others: i128,
+        /// What they may use together.
+        allowed: i128,
+    },
 }
 
 impl fmt::Display for Violation {
@@ -142,6 +155,20 @@ impl fmt::Display for Breach {
                 write!(
                     f,
                     "requests {asked} {resource}, but the others hold {held} of {allocatable}"
+                )
+            }
+            Breach::OverShare {
+                share,
+                resource,
+                asked,
+                used_by_others,
+                allowed,
+            } => {
+                let [asked, used, allowed] =
+                    [asked, used_by_others, allowed].map(|amount| text(resource, *amount));
+                write!(
+                    f,
+                    "requests {asked} {resource}, but the others of {share} use {used} of {allowed}"
                 )
             }
         }

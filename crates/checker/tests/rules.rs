@@ -476,12 +476,22 @@ fn constraints_that_are_not_checked_may_hold_pods_back() {
         json!({ "topologySpreadConstraints": [constraint] })
     };
     let claim = json!({ "name": "v", "persistentVolumeClaim": { "claimName": "c" } });
+    let disk = json!({ "name": "v", "gcePersistentDisk": { "pdName": "d" } });
     for (spec, judged) in [
         (affinity("podAffinity"), false),
         (affinity("podAntiAffinity"), false),
         (spread("DoNotSchedule"), false),
         (spread("ScheduleAnyway"), true),
         (json!({ "volumes": [claim] }), false),
+        (json!({ "volumes": [disk] }), false),
+        (
+            json!({ "volumes": [{ "name": "v", "ephemeral": {} }] }),
+            false,
+        ),
+        (
+            json!({ "volumes": [{ "name": "v", "emptyDir": {} }] }),
+            true,
+        ),
         (json!({ "resourceClaims": [{ "name": "gpu" }] }), false),
         (json!({}), true),
     ] {

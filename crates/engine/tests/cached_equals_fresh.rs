@@ -177,7 +177,9 @@ fn play(history: &History) -> Vec<String> {
         match step {
             Step::Decide => {
                 let expected = all_expected(&world.engine, world.now);
+                let before = world.snapshot();
                 if let Some(decision) = world.engine.next(world.now) {
+                    world.check_decision(&before, &decision);
                     check(
                         &decision,
                         &expected[&decision.pod],
@@ -193,9 +195,11 @@ fn play(history: &History) -> Vec<String> {
                 let Some(pod) = world.pick_pod(*which) else {
                     continue;
                 };
+                let before = world.snapshot();
                 let decision = world.engine.decide_pod(pod, world.now);
                 assert_eq!(decision.is_some(), expected.contains_key(&pod));
                 if let Some(decision) = decision {
+                    world.check_decision(&before, &decision);
                     check(&decision, &expected[&pod], &world.engine, is_seeded);
                     told.push(world.tell(&decision));
                     world.evict(&decision);
@@ -203,6 +207,7 @@ fn play(history: &History) -> Vec<String> {
             }
             step => world.take(step),
         }
+        world.note_ports();
         check_no_pod_is_lost(&world);
     }
     told.extend(drain(&mut world));

@@ -6,9 +6,13 @@
 use std::collections::BTreeMap;
 
 use outrank_api::types::{Node, Pod, PodDisruptionBudget, PriorityClass};
+use outrank_checker::{
+    Before, Kill, KillBudget, Options, Preemption, PreemptionRules, check, check_kills,
+    check_preemption, wrongly_pending,
+};
 use outrank_engine::preemption::safety::{PreemptionBudget, PreemptionMode, PreemptionSafetyArgs};
 use outrank_engine::profile::ProfileConfig;
-use outrank_engine::{Engine, EngineConfig, Event, Outcome, PodState, TimeNanos};
+use outrank_engine::{Decision, Engine, EngineConfig, Event, Outcome, PodState, TimeNanos};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -22,14 +26,22 @@ const CLASSES: [(&str, i32); 4] = [
 
 struct World {
     engine: Engine,
+    nodes: Vec<Node>,
+    classes: Vec<PriorityClass>,
+    budgets: Vec<PodDisruptionBudget>,
     pods: BTreeMap<String, Pod>,
     killed: Vec<String>,
     now: TimeNanos,
+    /// What the checker judges by, and all kills that it has seen.
+    rules: PreemptionRules,
+    kills: Vec<Kill>,
+    decisions: usize,
 }
 
 impl World {
     /// Nodes of 4 CPUs, and the classes with these annotations on `precious`.
     fn new(safety: Option<PreemptionSafetyArgs>, nodes: usize, precious: Value) -> Self {
+        let rules = safety.as_ref().map(rules_of).unwrap_or_default();
         let profile = ProfileConfig {
             preemption_safety: safety,
             ..ProfileConfig::default()
@@ -39,6 +51,8 @@ impl World {
             ..EngineConfig::default()
         })
         .expect("a valid profile");
+        let mut classes = Vec::new();
+        let mut all_nodes = Vec::new();
         for (name, value) in CLASSES {
             let mut class = json!({"metadata": {"name": name}, "value": value});
             if name == "precious" {
@@ -46,20 +60,38 @@ impl World {
                 class["preemptionPolicy"] = precious["preemptionPolicy"].clone();
             }
             let class: PriorityClass = serde_json::from_value(class).expect("a class");
+            classes.push(class.clone());
             engine.handle(Event::PriorityClassChanged(class), 0);
         }
         for number in 1..=nodes {
             let node = json!({"metadata": {"name": format!("n{number}")},
                 "status": {"allocatable": {"cpu": "4", "memory": "64Gi", "pods": "110"}}});
             let node: Node = serde_json::from_value(node).expect("a node");
+            all_nodes.push(node.clone());
             engine.handle(Event::NodeChanged(node), 0);
         }
         Self {
             engine,
+            nodes: all_nodes,
+            classes,
+            budgets: Vec::new(),
             pods: BTreeMap::new(),
             killed: Vec::new(),
             now: 1_000_000 * SECOND,
+            rules,
+            kills: Vec::new(),
+            decisions: 0,
         }
+    }
+
+    /// A budget of all batch pods, whose status is told once.
+    fn budget(&mut self, disruptions_allowed: i32) {
+        let budget = json!({"metadata": {"name": "b", "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": "batch"}}},
+            "status": {"disruptionsAllowed": disruptions_allowed}});
+        let budget: PodDisruptionBudget = serde_json::from_value(budget).expect("a budget");
+        self.budgets.push(budget.clone());
+        self.engine.handle(Event::BudgetChanged(budget), self.now);
     }
 
     fn pod(&self, name: &str, class: &str, cpu: u32) -> Pod {
@@ -121,7 +153,12 @@ impl World {
     }
 
     fn settle(&mut self) {
-        while let Some(decision) = self.engine.next(self.now) {
+        loop {
+            let before = self.pods_as_they_are();
+            let Some(decision) = self.engine.next(self.now) else {
+                break;
+            };
+            self.check_decision(&before, &decision);
             if let Outcome::Scheduled { node, .. } = decision.outcome {
                 let (_, name) = self.engine.pod_name(decision.pod).expect("a known pod");
                 let (name, node) = (name.to_owned(), self.engine.cluster().name(node).to_owned());
@@ -140,6 +177,70 @@ impl World {
         }
     }
 
+    /// All pods, with nodes that are promised to those that wait.
+    fn pods_as_they_are(&self) -> Vec<Pod> {
+        let pods = self.pods.values().cloned().map(|mut pod| {
+            let id = self.engine.pod("default", &pod.metadata.name);
+            let promised = id.and_then(|id| self.engine.nominated_node(id));
+            pod.status.nominated_node_name = promised.unwrap_or_default().to_owned();
+            pod
+        });
+        pods.collect()
+    }
+
+    /// Has the checker look at who is killed, if anybody is.
+    fn check_decision(&mut self, pods: &[Pod], decision: &Decision) {
+        let Some(preemption) = &decision.preemption else {
+            return;
+        };
+        let key = |pod| {
+            let (namespace, name) = self.engine.pod_name(pod).expect("a known pod");
+            format!("{namespace}/{name}")
+        };
+        let victims = &preemption.victims;
+        let told = Preemption {
+            preemptor: key(decision.pod),
+            node: self.engine.cluster().name(preemption.node).to_owned(),
+            victims: victims.pods.iter().map(|pod| key(*pod)).collect(),
+            violating: victims.violating.iter().map(|pod| key(*pod)).collect(),
+        };
+        let before = Before {
+            nodes: &self.nodes,
+            pods,
+            budgets: &self.budgets,
+            priority_classes: &self.classes,
+            kills: &self.kills,
+            // They are told once here, before anybody is killed.
+            kills_counted: &BTreeMap::from([("default/b".to_owned(), 0)]),
+            now_nanos: self.now,
+        };
+        let wrong = check_preemption(&before, &told, &self.rules, &Options::default());
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        let pod = |key: &String| pods.iter().find(|pod| pod.key() == *key).expect("there");
+        let kills = told.victims.iter().map(|victim| Kill {
+            at_nanos: self.now,
+            victim: pod(victim).clone(),
+            preemptor: told.preemptor.clone(),
+            preemptor_priority: pod(&told.preemptor).spec.priority.unwrap_or(0),
+            decision: self.decisions,
+        });
+        self.kills.extend(kills);
+        self.decisions += 1;
+    }
+
+    /// What of the outcome may not be.
+    fn wrong(&self) -> Vec<String> {
+        let pods = self.pods_as_they_are();
+        let options = Options::default();
+        let kills = check_kills(&self.kills, &self.classes, &self.rules);
+        let placed = check(&self.nodes, &pods, &options);
+        let waiting = wrongly_pending(&self.nodes, &pods, &options);
+        let told = kills.iter().map(ToString::to_string);
+        let told = told.chain(placed.iter().map(ToString::to_string));
+        told.chain(waiting.iter().map(ToString::to_string))
+            .collect()
+    }
+
     /// `on NODE`, or why nobody was killed.
     fn tell(&self, name: &str) -> String {
         let cluster = self.engine.cluster();
@@ -156,6 +257,24 @@ impl World {
 
     fn killed(&mut self) -> Vec<String> {
         std::mem::take(&mut self.killed)
+    }
+}
+
+/// The arguments in the words of the checker.
+fn rules_of(args: &PreemptionSafetyArgs) -> PreemptionRules {
+    let budgets = args.budgets.iter().map(|budget| KillBudget {
+        priority_class_name: budget.priority_class_name.clone(),
+        namespace: budget.namespace.clone(),
+        victims_per_minute: budget.victims_per_minute,
+        victims_per_decision: budget.victims_per_decision,
+    });
+    PreemptionRules {
+        kills_nobody: args.mode != PreemptionMode::Enforce,
+        exempt_priority: args.exempt_priority,
+        budgets: budgets.collect(),
+        minimum_run_seconds: args.minimum_run_seconds,
+        prefers_least_lost_work: args.prefers_least_lost_work,
+        strict_pdb: args.strict_pdb,
     }
 }
 
@@ -372,11 +491,7 @@ fn a_strict_budget_counts_what_was_killed_before_it_could_say_so() {
         world.runs("v1", "batch", 4, "n1", 60);
         world.runs("v2", "batch", 4, "n2", 60);
         world.runs("w", "precious", 4, "n3", 60);
-        let budget = json!({"metadata": {"name": "b", "namespace": "default"},
-            "spec": {"selector": {"matchLabels": {"app": "batch"}}},
-            "status": {"disruptionsAllowed": 1}});
-        let budget: PodDisruptionBudget = serde_json::from_value(budget).expect("a budget");
-        world.engine.handle(Event::BudgetChanged(budget), world.now);
+        world.budget(1);
         world.comes("h1", "online", 4);
         assert_eq!(world.killed(), ["v1"]);
         world.comes("h2", "online", 4);
@@ -391,35 +506,79 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whatever comes, no protected pod dies and no budget is exceeded.
+    /// Whatever comes, who dies had to, no protected pod dies and no budget is exceeded; and the
+    /// checker would have said so.
     #[test]
     fn no_storm_kills_a_protected_pod_or_exceeds_a_budget(
-        storm in prop::collection::vec((0..3usize, 1..5u32, 0..40u64), 1..60),
+        storm in prop::collection::vec((0..4usize, 1..5u32, 0..40u64), 1..60),
         per_minute in 0..4usize,
         per_decision in 1..3usize,
+        of_batch in prop::bool::ANY,
+        minimum_run_seconds in prop_oneof![Just(0), 1..60u64],
+        strict_pdb in prop::bool::ANY,
+        prefers_least_lost_work in prop::bool::ANY,
+        allowed in 0..5,
+        (toleration, is_toleration) in (-1..90i64, prop::bool::ANY),
     ) {
         let args = PreemptionSafetyArgs {
             budgets: vec![PreemptionBudget {
+                priority_class_name: of_batch.then(|| "batch".to_owned()),
                 victims_per_minute: Some(per_minute),
                 victims_per_decision: Some(per_decision),
                 ..PreemptionBudget::default()
             }],
+            minimum_run_seconds,
+            strict_pdb,
+            prefers_least_lost_work,
             ..PreemptionSafetyArgs::default()
         };
-        let policy = json!({"annotations":
-            {"scheduling.outrank.dev/preemption-policy": "NonPreemptible"}});
+        let prefix = "preemption-toleration.scheduling.x-k8s.io";
+        let policy = match is_toleration {
+            true => json!({"annotations": {
+                format!("{prefix}/minimum-preemptable-priority"): "2000",
+                format!("{prefix}/toleration-seconds"): toleration.to_string()}}),
+            false => json!({"annotations":
+                {"scheduling.outrank.dev/preemption-policy": "NonPreemptible"}}),
+        };
         let mut world = World::new(safety(args), 3, policy);
-        let mut kills: Vec<TimeNanos> = Vec::new();
+        world.budget(allowed);
         for (number, (class, cpu, pause)) in storm.into_iter().enumerate() {
             world.now += pause * SECOND;
             world.comes(&format!("p{number}-{class}"), CLASSES[class].0, cpu);
-            for killed in world.killed() {
-                prop_assert!(killed.ends_with("-0"), "{killed} is protected, or not lower");
-                kills.push(world.now);
+            prop_assert_eq!(world.wrong(), Vec::<String>::new());
+        }
+        for kill in 0..world.kills.len() {
+            for (wrong, why) in wrong_kills(&world.kills, kill, per_minute) {
+                let found = check_kills(&wrong, &world.classes, &world.rules);
+                prop_assert!(!found.is_empty(), "{why} is accepted");
             }
-            let minute_ago = world.now.saturating_sub(60 * SECOND);
-            let recent = kills.iter().filter(|at| **at > minute_ago);
-            prop_assert!(recent.count() <= per_minute);
         }
     }
+}
+
+/// The same kills with one of them changed so that it may not be.
+fn wrong_kills(kills: &[Kill], index: usize, per_minute: usize) -> Vec<(Vec<Kill>, &'static str)> {
+    let changed = |change: &dyn Fn(&mut Kill)| {
+        let mut kills = kills.to_vec();
+        change(&mut kills[index]);
+        kills
+    };
+    let higher = changed(&|kill| {
+        std::sync::Arc::make_mut(&mut kill.victim.spec).priority = Some(kill.preemptor_priority);
+    });
+    let mut wrong = vec![(higher, "a victim that is not lower")];
+    if kills[index].preemptor_priority < 2_000_001_000 {
+        let protected = changed(&|kill| {
+            let spec = std::sync::Arc::make_mut(&mut kill.victim.spec);
+            spec.preemption_policy = Some("NonPreemptible".to_owned());
+        });
+        wrong.push((protected, "a protected victim"));
+        let mut many = kills[..=index].to_vec();
+        let mut again = kills[index].clone();
+        let spec = std::sync::Arc::make_mut(&mut again.victim.spec);
+        spec.priority_class_name = "batch".to_owned();
+        many.extend(std::iter::repeat_n(again, per_minute + 3));
+        wrong.push((many, "a storm of kills"));
+    }
+    wrong
 }

@@ -17,10 +17,11 @@ use outrank_engine::EngineConfig;
 use outrank_engine::extensions::Extensions;
 use outrank_extender::HttpExtender;
 use outrank_rehearse::input::{self, Input};
+use outrank_rehearse::replay::ReplayReport;
 use outrank_rehearse::report::Report;
 use outrank_rehearse::scenario::{NodeTaint, ObjectName, Scale};
 use outrank_rehearse::trace::{Trace, TraceColumns, TraceOptions, read_trace};
-use outrank_rehearse::{Changes, RunOptions, Scenario, replay, run};
+use outrank_rehearse::{Changes, RunOptions, Scenario, replay, run, unmatched};
 
 use crate::config::{self, PolicyCompat};
 use crate::{print_structured, progress, refuse, tell, write_out};
@@ -60,6 +61,9 @@ volumeattachments,poddisruptionbudgets -A -o yaml | outrank rehearse -f - --appl
   outrank rehearse -f cluster.yaml --drain node-1 --delete node/node-2
   outrank rehearse -f cluster.yaml --scale deployment/web=20 --scale shop/sts/db=5
   outrank rehearse -f cluster.yaml --cordon node-1 --taint node-2=gpu=a100:NoSchedule
+
+  # Why a pod waits, node by node, and who would have to go for it
+  outrank rehearse -f cluster.yaml --explain shop/web-0
 
   # Every pod and where it goes, as JSON
   outrank rehearse -f cluster/ -o json
@@ -134,6 +138,11 @@ pub(crate) struct Rehearse {
     /// Shuffle nodes of equal score by this seed instead of taking the smallest name.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
+
+    /// Tell what every node says to a pod in the end: its score, or why it refuses, and who would
+    /// have to be killed there. May be given several times.
+    #[arg(long, value_name = "[NAMESPACE/]POD")]
+    explain: Vec<String>,
 
     /// Show only pods of this namespace; totals and nodes are still those of all.
     #[arg(short, long)]
@@ -288,32 +297,53 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
     let without = without.transpose().map_err(anyhow::Error::msg)?;
     let scenario = Scenario::new(cluster.objects, changes);
     let scenario = scenario.map_err(anyhow::Error::msg)?;
-    for warning in &scenario.warnings {
-        tell(&format!("warning: {warning}"));
-    }
-    let warnings = cluster.warnings + applied.warnings + scenario.warnings.len() + config_warnings;
+    let mut warnings = cluster.warnings + applied.warnings + config_warnings;
+    warnings += tell_warnings(&scenario.warnings);
+    warnings += tell_warnings(&unmatched::warnings(&options.engine.profiles, &scenario));
     let report = compare(arguments, &options, &scenario, without.as_ref())?;
     finish(arguments, report, warnings)
 }
 
 /// Rehearses with and without the change, if there is one, and says what differs in who is
-/// killed. `without` is the cluster without changes of objects. A configuration is a change of
-/// its own only if there is no other.
+/// killed. `without` is the cluster without changes of objects.
 fn compare(
     arguments: &Rehearse,
     options: &RunOptions,
     scenario: &Scenario,
     without: Option<&Scenario>,
 ) -> Result<Report> {
+    let (with_change, without_change) = with_and_without(arguments, options, without.is_some());
+    let mut report = run_scenario(scenario, &with_change)?;
+    let is_change = without.is_some() || changes_decisions(arguments);
+    if is_change && !report.victims.is_empty() {
+        let before = run_scenario(without.unwrap_or(scenario), &without_change)?;
+        report.compare(&before);
+    }
+    Ok(report)
+}
+
+/// Whether options say how pods are decided, which is a change that can be rehearsed.
+fn changes_decisions(arguments: &Rehearse) -> bool {
+    arguments.preemption.is_some() || arguments.config.is_some()
+}
+
+/// How pods are decided with the change and without it. A configuration is a change of its own
+/// only if there is no other.
+fn with_and_without(
+    arguments: &Rehearse,
+    options: &RunOptions,
+    has_other_change: bool,
+) -> (RunOptions, RunOptions) {
     let mut with_change = options.clone();
     let mut without_change = options.clone();
+    without_change.explain.clear();
     if let Some(preemption) = arguments.preemption {
         let is_on = preemption == Preemption::On;
         with_change.engine.switch_preemption(is_on);
         // With another change it is the same on both sides.
-        let is_on_without = is_on == without.is_some();
+        let is_on_without = is_on == has_other_change;
         without_change.engine.switch_preemption(is_on_without);
-    } else if without.is_none() && arguments.config.is_some() {
+    } else if !has_other_change && arguments.config.is_some() {
         let defaults = EngineConfig {
             tie_seed: options.engine.tie_seed,
             ..EngineConfig::default()
@@ -321,14 +351,7 @@ fn compare(
         without_change.engine = defaults;
         without_change.extensions = Extensions::default();
     }
-    let mut report = run_scenario(scenario, &with_change)?;
-    let is_change =
-        without.is_some() || arguments.preemption.is_some() || arguments.config.is_some();
-    if is_change && !report.victims.is_empty() {
-        let before = run_scenario(without.unwrap_or(scenario), &without_change)?;
-        report.compare(&before);
-    }
-    Ok(report)
+    (with_change, without_change)
 }
 
 /// Leaves with exit code 2 if options do not go together.
@@ -355,6 +378,9 @@ fn check_arguments(arguments: &Rehearse) {
         }
         if arguments.namespace.is_some() {
             refuse("--replay has no -n");
+        }
+        if !arguments.explain.is_empty() {
+            refuse("--replay has no --explain: nothing stays as it is");
         }
         let has = [FailOn::Pending, FailOn::Victims];
         if arguments.fail_on.iter().any(|it| !has.contains(it)) {
@@ -386,6 +412,7 @@ fn read_options(arguments: &Rehearse) -> Result<(RunOptions, usize)> {
     }
     options.engine.tie_seed = arguments.seed;
     options.loop_limit = arguments.loop_limit;
+    options.explain = arguments.explain.clone();
     Ok((options, warnings))
 }
 
@@ -399,20 +426,16 @@ fn rehearse_trace(
         let pods = trace.pods.into_iter().map(|task| task.pod).collect();
         let scenario = Scenario::of_new_pods(trace.nodes, pods, &trace.priority_classes);
         let scenario = scenario.map_err(anyhow::Error::msg)?;
+        let unmatched = unmatched::warnings(&options.engine.profiles, &scenario);
+        let warnings = config_warnings + tell_warnings(&unmatched);
         let report = compare(arguments, options, &scenario, None)?;
-        return finish(arguments, report, config_warnings);
+        return finish(arguments, report, warnings);
     }
-    let mut options = options.clone();
-    if let Some(preemption) = arguments.preemption {
-        let is_on = preemption == Preemption::On;
-        options.engine.switch_preemption(is_on);
+    let (with_change, without_change) = with_and_without(arguments, options, false);
+    let mut report = replay_trace(&trace, &with_change)?;
+    if changes_decisions(arguments) {
+        report.without_change = Some(Box::new(replay_trace(&trace, &without_change)?));
     }
-    let bar = progress::bar("replaying");
-    let report = replay(&trace, &options, &mut |done, total| {
-        progress::advance(&bar, done, total)
-    });
-    bar.finish_and_clear();
-    let report = report.map_err(anyhow::Error::msg)?;
     match arguments.output {
         Some(output @ (Output::Json | Output::Yaml)) => {
             print_structured(&report, output == Output::Yaml)?;
@@ -431,12 +454,29 @@ fn rehearse_trace(
     })
 }
 
+fn replay_trace(trace: &Trace, options: &RunOptions) -> Result<ReplayReport> {
+    let bar = progress::bar("replaying");
+    let report = replay(trace, options, &mut |done, total| {
+        progress::advance(&bar, done, total)
+    });
+    bar.finish_and_clear();
+    report.map_err(anyhow::Error::msg)
+}
+
 fn run_scenario(scenario: &Scenario, options: &RunOptions) -> Result<Report> {
     let bar = progress::bar("scheduling");
     let mut advance = |done, total| progress::advance(&bar, done, total);
     let report = run(scenario, options, &mut advance);
     bar.finish_and_clear();
     report.map_err(anyhow::Error::msg)
+}
+
+/// Tells warnings, and how many there were.
+fn tell_warnings(warnings: &[String]) -> usize {
+    for warning in warnings {
+        tell(&format!("warning: {warning}"));
+    }
+    warnings.len()
 }
 
 /// What was read, and how many findings were told.

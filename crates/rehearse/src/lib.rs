@@ -42,6 +42,7 @@ pub mod scenario;
 pub mod simulation;
 mod storage;
 pub mod trace;
+pub mod unmatched;
 
 pub use replay::replay;
 pub use run::{RunOptions, run};

@@ -61,6 +61,9 @@ pub struct ReplayReport {
     pub lost_gpu_seconds: u64,
     /// Pods that were killed more than once.
     pub killed_again: usize,
+    /// The same trace without the configuration, or with preemption switched the other way, if
+    /// one of these is what is rehearsed.
+    pub without_change: Option<Box<ReplayReport>>,
 }
 
 /// A pod that was killed so that another had a place.
@@ -388,6 +391,7 @@ impl Replay {
             killed_again: self.tasks.iter().filter(|task| task.kills > 1).count(),
             victims: std::mem::take(&mut self.victims),
             lost_gpu_seconds: self.lost_gpu_seconds,
+            without_change: None,
         }
     }
 

@@ -37,6 +37,8 @@ pub struct Report {
     pub resources: BTreeMap<String, ResourceUse>,
     /// The nodes by name.
     pub nodes: Vec<NodeReport>,
+    /// What every node says to the pods that were asked for.
+    pub explanations: Vec<Explanation>,
 }
 
 /// Totals of a rehearsal.
@@ -152,6 +154,8 @@ pub struct Victim {
     /// For how long it has run, up to the newest time that the input tells; `null` if it does
     /// not tell when the pod started.
     pub running_seconds: Option<u64>,
+    /// How long it may take to end, in seconds.
+    pub grace_seconds: i64,
     /// `namespace/name` of the pod that has it killed.
     pub killed_by: String,
     /// The priority of that pod.
@@ -207,6 +211,10 @@ pub enum ReplacementState {
 pub struct PreemptionLoop {
     /// `namespace/name` of the first pod.
     pub pod: String,
+    /// `Kind/name` of its controller, which makes it anew.
+    pub owner: Option<String>,
+    /// `namespace/name` of the pod that was killed last, in the place of the first.
+    pub last_pod: String,
     /// How often it was killed.
     pub kills: usize,
     /// `namespace/name` of the pod that had it killed last.
@@ -303,4 +311,65 @@ pub struct NodeReport {
     pub placed: usize,
     /// Use of its resources.
     pub resources: BTreeMap<String, ResourceUse>,
+}
+
+/// What every node says to one pod in the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// `namespace/name`.
+    pub pod: String,
+    /// Its priority.
+    pub priority: i32,
+    /// The node that it is on. The nodes are asked as if it was not, and looked for a place.
+    pub node: Option<String>,
+    /// What is wrong with the pod, so that it is not decided.
+    pub error: Option<String>,
+    /// Whether it may have others killed; `null` if that was not asked, since a node takes it or
+    /// preemption is off.
+    pub may_preempt: Option<bool>,
+    /// kube-scheduler's text why nobody is killed for it.
+    pub no_preemption: Option<String>,
+    /// The nodes, the best first, and those that refuse the pod by name.
+    pub nodes: Vec<NodeExplanation>,
+}
+
+/// What one node says to a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NodeExplanation {
+    /// The node.
+    pub node: String,
+    /// Why it does not take the pod; `null` if it does.
+    pub refusal: Option<NodeRefusal>,
+    /// Its score; `null` if it does not take the pod.
+    pub score: Option<i64>,
+    /// The parts of the score by plugin, weighted.
+    pub scores: BTreeMap<String, i64>,
+    /// What preemption would do there; `null` if it was not tried.
+    pub preemption: Option<NodePreemption>,
+}
+
+/// Why a node does not take a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NodeRefusal {
+    /// The plugin that refuses.
+    pub plugin: String,
+    /// `Unschedulable`, or `UnschedulableAndUnresolvable` if no preemption could help.
+    pub code: String,
+    /// kube-scheduler's texts.
+    pub reasons: Vec<String>,
+}
+
+/// What preempting for a pod would do on one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodePreemption {
+    /// Why it would not help; `null` if it would.
+    pub refusal: Option<NodeRefusal>,
+    /// Pods (`namespace/name`) that would be killed, the most important first.
+    pub victims: Vec<String>,
+    /// How many of them a PodDisruptionBudget does not allow to go.
+    pub pdb_violations: usize,
+    /// Whether no other node is better.
+    pub is_best: bool,
 }

@@ -1,5 +1,6 @@
 //! Everything at once: all pods of a cluster are scheduled until nothing moves any more.
 
+mod explanation;
 pub(crate) mod kills;
 mod usage;
 
@@ -38,6 +39,8 @@ pub struct RunOptions {
     /// How often a pod may be killed and made again before it is told as a loop and followed
     /// no longer.
     pub loop_limit: usize,
+    /// Pods (`namespace/name`) of which it is told what every node says to them.
+    pub explain: Vec<String>,
 }
 
 impl Default for RunOptions {
@@ -46,6 +49,7 @@ impl Default for RunOptions {
             engine: EngineConfig::default(),
             extensions: Extensions::default(),
             loop_limit: 3,
+            explain: Vec::new(),
         }
     }
 }
@@ -64,7 +68,7 @@ impl RunOptions {
 /// decided.
 ///
 /// # Errors
-/// If the engine refuses its configuration.
+/// If the engine refuses its configuration, or a pod to be explained is not there.
 pub fn run(
     scenario: &Scenario,
     options: &RunOptions,
@@ -94,6 +98,7 @@ pub fn run(
     run.load_changes(scenario);
     run.schedule(progress);
     run.describe(scenario, &before);
+    run.explain(&options.explain)?;
     Ok(run.report)
 }
 

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use outrank_admission::PriorityResolver;
 use outrank_api::decode::{LoadedObject, Object, ObjectKey, ObjectKind};
 use outrank_api::defaults::{add_default_tolerations, default_pod};
+use outrank_api::quantity::{Format, Quantity};
 use outrank_api::time::unix_nanos;
 use outrank_api::types::{Node, Pod, PodDisruptionBudget, PodSpec, PriorityClass};
 use outrank_controllers::volumes::PersistentVolumeBinder;
@@ -126,6 +127,7 @@ impl Scenario {
         ));
         let deleted = carried_out.deleted.into_iter().chain(replaced).collect();
         warnings.extend(nodes.iter().filter_map(without_resources));
+        warnings.extend(boundless_requests(pods.iter().chain(&reconciled.create)));
         warnings.extend(left_out::evictions(&nodes, &pods));
         warnings.extend(left_out::quotas(&objects));
         let new_pods = pods
@@ -313,6 +315,29 @@ fn without_resources(node: &Node) -> Option<String> {
         let name = &node.metadata.name;
         format!("node {name} has no allocatable resources: nothing can be placed there")
     })
+}
+
+/// What to say of pods that ask for so much that sums of a few of them do not fit into 64 bits.
+fn boundless_requests<'p>(pods: impl Iterator<Item = &'p Pod>) -> Option<String> {
+    // An exbibyte, or so many units.
+    let much = Quantity::from_value(1 << 60, Format::BinarySi);
+    let mut last: Option<&Arc<PodSpec>> = None;
+    let mut pods = pods.filter(|pod| {
+        let is_told = last.is_some_and(|spec| Arc::ptr_eq(spec, &pod.spec));
+        last = Some(&pod.spec);
+        let containers = pod.spec.containers.iter().chain(&pod.spec.init_containers);
+        let mut requests = containers.flat_map(|it| it.resources.requests.values());
+        !is_told && requests.any(|amount| *amount > much)
+    });
+    let first = pods.next()?.key();
+    let more = match pods.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "pod {first}{more}: asks for more than 1Ei of a resource; sums beyond 64 bits overflow, as \
+         they do in kube-scheduler"
+    ))
 }
 
 /// The scenario of a manifest without mistakes.

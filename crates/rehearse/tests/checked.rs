@@ -9,8 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outrank_api::decode::{KeepRaw, LoadOptions, Loaded, LoadedObject, Object, load_with};
-use outrank_api::types::{Node, Pod};
-use outrank_checker::{Options, check, wrongly_pending};
+use outrank_api::types::{Node, Pod, PodDisruptionBudget, PriorityClass};
+use outrank_checker::{
+    Before, Fault, Kill, Options, Preemption, PreemptionRules, check, check_kills,
+    check_preemption, wrongly_pending,
+};
+use outrank_engine::Event;
 use outrank_rehearse::report::{PendingState, Report};
 use outrank_rehearse::trace::{TraceOptions, read_trace};
 use outrank_rehearse::{Changes, RunOptions, Scenario, input, run};
@@ -57,7 +61,9 @@ fn rehearse(scenario: &Scenario) -> Report {
             )
         })
         .collect();
-    let (mut after, killed_running) = after_kills(scenario, &report);
+    let (mut after, kills, killed_running) = after_kills(scenario, &report);
+    let wrong = check_kills(&kills, &classes(scenario), &PreemptionRules::default());
+    assert!(wrong.is_empty(), "{wrong:#?}");
     let mut found = 0;
     for pod in &mut after {
         let key = (pod.metadata.namespace.as_str(), pod.metadata.name.as_str());
@@ -86,16 +92,25 @@ fn rehearse(scenario: &Scenario) -> Report {
     report
 }
 
-/// The pods once victims are gone and others were made in their place, and how many of the
-/// victims ran before.
-fn after_kills(scenario: &Scenario, report: &Report) -> (Vec<Pod>, usize) {
+/// The pods once victims are gone and others were made in their place, who was killed, and how
+/// many of the victims ran before.
+fn after_kills(scenario: &Scenario, report: &Report) -> (Vec<Pod>, Vec<Kill>, usize) {
     let mut after = scenario.pods.clone();
+    let mut kills = Vec::new();
     let mut killed_running = 0;
-    for victim in &report.victims {
+    for (number, victim) in report.victims.iter().enumerate() {
         let place = after.iter().position(|pod| pod.key() == victim.key());
         let mut pod = after.remove(place.expect("a victim is there"));
         killed_running += usize::from(!pod.spec.node_name.is_empty());
-        assert!(victim.killed_by_priority > victim.priority, "{victim:?}");
+        let mut killed = pod.clone();
+        Arc::make_mut(&mut killed.spec).node_name = victim.node.clone();
+        kills.push(Kill {
+            at_nanos: scenario.as_of_nanos.unsigned_abs(),
+            victim: killed,
+            preemptor: victim.killed_by.clone(),
+            preemptor_priority: victim.killed_by_priority,
+            decision: number,
+        });
         if let Some(new) = &victim.replacement.pod {
             let name = new.split_once('/').expect("namespace and name").1;
             pod.metadata.name = name.to_owned();
@@ -103,7 +118,52 @@ fn after_kills(scenario: &Scenario, report: &Report) -> (Vec<Pod>, usize) {
             after.push(pod);
         }
     }
-    (after, killed_running)
+    (after, kills, killed_running)
+}
+
+fn classes(scenario: &Scenario) -> Vec<PriorityClass> {
+    let classes = scenario
+        .surroundings
+        .iter()
+        .filter_map(|event| match event {
+            Event::PriorityClassChanged(class) => Some(class.clone()),
+            _ => None,
+        });
+    classes.collect()
+}
+
+/// What the checker says of the kills of a rehearsal in which one pod arrived; and the
+/// preemption itself.
+fn judge(scenario: &Scenario, report: &Report) -> Option<(Preemption, Vec<Fault>)> {
+    let first = report.victims.first()?;
+    let keys = |only_violating: bool| {
+        let victims = report.victims.iter();
+        let victims = victims.filter(|it| it.pdb_violated || !only_violating);
+        victims.map(|it| it.key()).collect()
+    };
+    let preemption = Preemption {
+        preemptor: first.killed_by.clone(),
+        node: first.node.clone(),
+        victims: keys(false),
+        violating: keys(true),
+    };
+    let found = faults(scenario, &preemption);
+    Some((preemption, found))
+}
+
+fn faults(scenario: &Scenario, preemption: &Preemption) -> Vec<Fault> {
+    let before = Before {
+        nodes: &scenario.nodes,
+        pods: &scenario.pods,
+        budgets: &scenario.budgets,
+        priority_classes: &classes(scenario),
+        kills: &[],
+        kills_counted: &BTreeMap::new(),
+        now_nanos: scenario.as_of_nanos.unsigned_abs(),
+    };
+    let options = Options::starting_from(&scenario.pods);
+    let wrong = check_preemption(&before, preemption, &PreemptionRules::default(), &options);
+    wrong.into_iter().map(|wrong| wrong.fault).collect()
 }
 
 #[test]
@@ -457,5 +517,181 @@ fn random_clusters() {
     assert!(
         placed > 500 && waiting > 500,
         "{placed} placed, {waiting} waiting"
+    );
+}
+
+/// A full cluster: pods of several priorities that run, budgets that allow few of them to go, a
+/// class that is not preemptible, and one pod that arrives.
+fn random_full_cluster(random: &mut Random) -> Scenario {
+    let mut objects = Vec::new();
+    let policy = json!({"scheduling.outrank.dev/preemption-policy": "NonPreemptible"});
+    for (name, value, annotations) in [
+        ("low", 10, json!({})),
+        ("precious", 15, policy),
+        ("middle", 20, json!({})),
+        ("high", 30, json!({})),
+    ] {
+        let class = json!({"metadata": {"name": name, "annotations": annotations},
+            "value": value});
+        let class: PriorityClass = serde_json::from_value(class).expect("a class");
+        objects.push(Object::PriorityClass(Box::new(class)));
+    }
+    let nodes = 1 + random.below(6);
+    for number in 0..nodes {
+        let node = json!({"metadata": {"name": format!("n{number}")},
+            "spec": {"unschedulable": random.one_in(12)},
+            "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "6"}}});
+        let node: Node = serde_json::from_value(node).expect("a node");
+        objects.push(Object::Node(Box::new(node)));
+        let mut free_cpu = 4;
+        while free_cpu > 0 {
+            let cpu = 1 + random.below(free_cpu.min(3));
+            free_cpu -= cpu;
+            let name = format!("p{}", objects.len());
+            let mut pod = pod_of_class(&name, cpu, random);
+            Arc::make_mut(&mut pod.spec).node_name = format!("n{number}");
+            pod.status.phase = "Running".to_owned();
+            let started = (!random.one_in(6)).then(|| random.below(5));
+            pod.status.start_time = started.map(|hour| format!("2026-01-01T0{hour}:00:00Z"));
+            objects.push(Object::Pod(Box::new(pod)));
+        }
+    }
+    for number in 0..random.below(3) {
+        let app = ["a", "b"][number];
+        let budget = json!({"metadata": {"name": app, "namespace": "default", "generation": 1},
+            "spec": {"selector": {"matchLabels": {"app": app}}},
+            "status": {"observedGeneration": 1, "disruptionsAllowed": random.below(3)}});
+        let budget: PodDisruptionBudget = serde_json::from_value(budget).expect("a budget");
+        objects.push(Object::PodDisruptionBudget(Box::new(budget)));
+    }
+    let arriving = pod_of_class("arriving", 1 + random.below(4), random);
+    objects.push(Object::Pod(Box::new(arriving)));
+    let objects = objects.into_iter().map(LoadedObject::from).collect();
+    Scenario::new(objects, Changes::default()).expect("a scenario")
+}
+
+fn pod_of_class(name: &str, cpu: usize, random: &mut Random) -> Pod {
+    let (class, priority) =
+        *random.pick(&[("low", 10), ("precious", 15), ("middle", 20), ("high", 30)]);
+    let app = ["a", "b", "c"][random.below(3)];
+    let pod = json!({"metadata": {"name": name, "namespace": "default", "labels": {"app": app}},
+        "spec": {"priorityClassName": class, "priority": priority, "containers": [
+            {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu.to_string()}}}]}});
+    serde_json::from_value(pod).expect("a pod")
+}
+
+/// The same preemption done wrong, and what the checker must say of it.
+fn mutations(scenario: &Scenario, right: &Preemption) -> Vec<(Preemption, &'static str)> {
+    let mut mutations = Vec::new();
+    let mut wrong = |victims: Vec<String>, violating: Vec<String>, node: &str, why| {
+        let wrong = Preemption {
+            preemptor: right.preemptor.clone(),
+            node: node.to_owned(),
+            victims,
+            violating,
+        };
+        mutations.push((wrong, why));
+    };
+    let with = |more: &Pod| [right.victims.as_slice(), &[more.key()]].concat();
+    let priority = |pod: &Pod| pod.spec.priority.unwrap_or(0);
+    let mut pods = scenario.pods.iter();
+    let preemptor = pods.find(|pod| pod.key() == right.preemptor);
+    let limit = preemptor.map_or(0, priority);
+    let on = |node: &str| {
+        let pods = scenario.pods.iter();
+        let here = pods.filter(|pod| pod.spec.node_name == node);
+        here.filter(|pod| !right.victims.contains(&pod.key()))
+            .collect::<Vec<_>>()
+    };
+    for pod in on(&right.node) {
+        let is_lower = priority(pod) < limit;
+        let is_protected = pod.spec.priority_class_name == "precious";
+        let why = match (is_lower, is_protected) {
+            (false, _) => "is not below",
+            (true, true) => "is protected",
+            (true, false) => "could stay",
+        };
+        wrong(with(pod), right.violating.clone(), &right.node, why);
+    }
+    let mut fewer = right.victims.clone();
+    fewer.pop();
+    let why = match fewer.len() {
+        0 => "nobody is killed",
+        _ => "does not fit",
+    };
+    wrong(fewer, Vec::new(), &right.node, why);
+    if right.violating.is_empty() {
+        let all = right.victims.clone();
+        wrong(
+            right.victims.clone(),
+            all,
+            &right.node,
+            "no victim violates a budget",
+        );
+    } else {
+        wrong(
+            right.victims.clone(),
+            Vec::new(),
+            &right.node,
+            "violate a budget",
+        );
+    }
+    let nodes = scenario.nodes.iter();
+    for node in nodes.filter(|node| node.metadata.name != right.node) {
+        let name = &node.metadata.name;
+        let here = on(name);
+        // Whoever goes there: it is not what should, or it costs more.
+        for chosen in 1..1_usize << here.len() {
+            let goes = |index: usize| chosen >> index & 1 == 1;
+            let pods = here.iter().enumerate().filter(|(index, _)| goes(*index));
+            let keys = pods.map(|(_, pod)| pod.key()).collect();
+            wrong(keys, Vec::new(), name, "");
+        }
+        wrong(
+            right.victims.clone(),
+            right.violating.clone(),
+            name,
+            "is on node",
+        );
+    }
+    mutations
+}
+
+/// Who is killed in a rehearsal had to be, and was the least that could be lost.
+#[test]
+fn random_clusters_that_preempt() {
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut preemptions = 0;
+    for seed in 0..2_000 {
+        let scenario = random_full_cluster(&mut Random(seed));
+        let report = rehearse(&scenario);
+        let Some((preemption, found)) = judge(&scenario, &report) else {
+            continue;
+        };
+        assert!(found.is_empty(), "seed {seed}: {preemption:?}: {found:#?}");
+        let node = report.placed.first().map(|pod| pod.node.as_str());
+        assert_eq!(node, Some(preemption.node.as_str()), "seed {seed}");
+        preemptions += 1;
+        for (wrong, why) in mutations(&scenario, &preemption) {
+            let found = faults(&scenario, &wrong);
+            let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+            let is_refused = found.iter().any(|fault| fault.contains(why));
+            // At times another node is as good.
+            let is_as_good = why.is_empty() && found.is_empty();
+            assert!(
+                is_refused || is_as_good,
+                "seed {seed}: {why:?}: {wrong:?}: {found:?}"
+            );
+            for fault in found {
+                let kind = ["costs less", "could stay", "is protected", "is not below"];
+                let kind = kind.into_iter().find(|kind| fault.contains(kind));
+                *kinds.entry(kind.unwrap_or("other")).or_default() += 1;
+            }
+        }
+    }
+    assert!(preemptions > 500, "{preemptions} preemptions");
+    assert!(
+        kinds.len() == 5 && kinds.values().all(|count| *count > 50),
+        "{kinds:?}"
     );
 }

@@ -6,13 +6,24 @@ use outrank_api::types::{Pod, PodStatus};
 
 use crate::generated_names::{GENERATED_BASE_BYTES_MAX, fnv1a, shortened, suffix, uid_of};
 
+/// The annotation of mirrors of static pods.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
 /// The pod that the controller of `pod` makes in its place once it is deleted; `None` if it has
 /// no controller, so that nobody does. `number` tells several replacements made in a row apart.
 ///
 /// A StatefulSet makes a pod of the same name, others one of a new name. Controllers that are
 /// not part of Kubernetes are taken to do as a Job does. The new pod has no node and has never
 /// run.
+///
+/// The mirror of a static pod is only its image: the kubelet runs the pod from a file of its own,
+/// and makes the mirror anew as it was.
 pub fn replacement(pod: &Pod, number: u64) -> Option<Pod> {
+    if pod.metadata.annotations.contains_key(MIRROR) {
+        let mut mirror = pod.clone();
+        mirror.metadata.deletion_timestamp = None;
+        return Some(mirror);
+    }
     let owner = pod.metadata.controller()?;
     let mut new = pod.clone();
     let metadata = &mut new.metadata;
@@ -75,6 +86,13 @@ mod tests {
     fn a_pod_of_a_stateful_set_keeps_its_name() {
         let new = replacement(&pod("db-0", "StatefulSet"), 3).expect("a controller makes it");
         assert_eq!(new.metadata.name, "db-0");
+    }
+
+    #[test]
+    fn the_mirror_of_a_static_pod_stays_where_it_is() {
+        let mut old = pod("proxy-a", "Node");
+        old.metadata.annotations = [(MIRROR.to_owned(), "hash".to_owned())].into();
+        assert_eq!(replacement(&old, 3), Some(old));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Random clusters, pods, profiles and histories. Names are few, so that nodes come back
 //! and pods compete.
 
+pub(crate) mod checked;
 mod preemption;
 mod storage;
 
@@ -921,7 +922,12 @@ pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) now: TimeNanos,
     /// The nodes that are there.
-    pub(crate) nodes: BTreeMap<String, ()>,
+    pub(crate) nodes: BTreeMap<String, Node>,
+    /// The budgets that are there.
+    budgets: BTreeMap<String, PodDisruptionBudget>,
+    /// Whether pods ever had the same host port on a node.
+    had_ports_twice: bool,
+    profiles: Vec<ProfileConfig>,
     /// The pods that are there, as they were last told.
     pub(crate) pods: BTreeMap<String, Pod>,
     templates: Vec<Template>,
@@ -936,6 +942,9 @@ impl World {
             engine,
             now: 0,
             nodes: BTreeMap::new(),
+            budgets: BTreeMap::new(),
+            had_ports_twice: false,
+            profiles: history.config.profiles.clone(),
             pods: BTreeMap::new(),
             templates: history.templates.clone(),
             created: 0,
@@ -996,8 +1005,8 @@ impl World {
     pub(crate) fn take(&mut self, step: &Step) {
         match step {
             Step::SetNode(name, shape) => {
-                self.nodes.insert((*name).to_owned(), ());
                 let node = node_of(name, shape);
+                self.nodes.insert((*name).to_owned(), node.clone());
                 self.engine.handle(Event::NodeChanged(node), self.now);
             }
             Step::RemoveNode(which) => self.remove_node(*which),
@@ -1050,9 +1059,12 @@ impl World {
             }
             Step::SetBudget(budget) => {
                 let budget = PodDisruptionBudget::clone(budget);
+                let name = budget.metadata.name.clone();
+                self.budgets.insert(name, budget.clone());
                 self.engine.handle(Event::BudgetChanged(budget), self.now);
             }
             Step::RemoveBudget(name) => {
+                self.budgets.remove(*name);
                 let event = Event::BudgetGone {
                     namespace: "default".into(),
                     name: (*name).into(),

@@ -1,16 +1,20 @@
 //! The report for people.
 
+mod explanation;
+mod replay;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use outrank_rehearse::replay::ReplayReport;
 use outrank_rehearse::report::{
     PendingPod, PendingState, Replacement, ReplacementState, Report, ResourceUse,
 };
 
 use super::count;
 use crate::table::{align_right, amount, percent, table, text};
+
+pub(super) use replay::replay;
 
 /// How many pods of a group are named.
 const NAMED_PODS: usize = 3;
@@ -24,6 +28,7 @@ pub(super) fn summary(report: &Report) -> String {
     victims(report, &mut out);
     pending(report, &mut out);
     rest(report, &mut out);
+    explanation::explanations(report, &mut out);
     out
 }
 
@@ -76,6 +81,7 @@ pub(super) fn wide(report: &Report) -> String {
     }
     victims(report, &mut out);
     rest(report, &mut out);
+    explanation::explanations(report, &mut out);
     out
 }
 
@@ -89,109 +95,6 @@ pub(super) fn names(report: &Report) -> String {
         let _ = writeln!(out, "{}/{} -", pod.namespace, pod.name);
     }
     out
-}
-
-/// A replayed trace.
-pub(super) fn replay(report: &ReplayReport) -> String {
-    let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "{} came to {} in {}: {} placed, {} still waiting ({})",
-        count(report.pods, "pod"),
-        count(report.nodes, "node"),
-        duration(report.end_seconds),
-        report.placed,
-        report.pending,
-        count(report.decisions, "decision"),
-    );
-    let waits = report.pending_seconds;
-    let _ = writeln!(
-        out,
-        "Time to placement: half within {}, 90% within {}, 99% within {}, all within {}",
-        duration(waits.p50),
-        duration(waits.p90),
-        duration(waits.p99),
-        duration(waits.max),
-    );
-    let _ = writeln!(
-        out,
-        "Most pods waiting at one time: {}, after {}",
-        report.peak_pending,
-        duration(report.peak_pending_seconds),
-    );
-    if let Some(first) = report.utilization.first() {
-        let names: Vec<&String> = first.requested.keys().collect();
-        let mut header = vec!["FROM"];
-        header.extend(names.iter().map(|name| name.as_str()));
-        header.push("WAITING");
-        let mut rows = table(&header);
-        for span in &report.utilization {
-            let mut row = vec![duration(span.start_seconds)];
-            let shares = names
-                .iter()
-                .map(|name| span.requested.get(*name).unwrap_or(&0.0));
-            row.extend(shares.map(|share| format!("{:.1}%", share * 100.0)));
-            row.push(format!("{:.1}", span.pending));
-            rows.add_row(row);
-        }
-        align_right(&mut rows, 1);
-        let _ = writeln!(out, "\nREQUESTED OVER TIME\n{}", text(&rows, "  "));
-    }
-    replay_victims(report, &mut out);
-    if !report.reasons.is_empty() {
-        let _ = writeln!(out, "\nWAITING AT THE END");
-        let mut reasons: Vec<(&String, &usize)> = report.reasons.iter().collect();
-        reasons.sort_by_key(|(message, pods)| (Reverse(**pods), (*message).clone()));
-        for (message, pods) in reasons {
-            let _ = writeln!(out, "  {}: {message}", count(*pods, "pod"));
-        }
-    }
-    out
-}
-
-/// Who was killed in a replay: by class, and the most painful ones.
-fn replay_victims(report: &ReplayReport, out: &mut String) {
-    if report.victims.is_empty() {
-        return;
-    }
-    let _ = writeln!(
-        out,
-        "\nKILLED: {}, {} of them more than once; {} of GPU time lost",
-        count(report.victims.len(), "pod"),
-        report.killed_again,
-        duration(report.lost_gpu_seconds),
-    );
-    let mut rows = table(&[
-        "AT",
-        "VICTIM",
-        "PRIORITY",
-        "NODE",
-        "GPUS",
-        "RAN",
-        "KILLED BY",
-        "TIMES",
-    ]);
-    for victim in report.victims.iter().take(SHOWN_VICTIMS) {
-        rows.add_row(vec![
-            duration(victim.at_seconds),
-            victim.pod.clone(),
-            victim.priority.to_string(),
-            victim.node.clone(),
-            victim.gpus.to_string(),
-            duration(victim.running_seconds),
-            format!("{} ({})", victim.killed_by, victim.killed_by_priority),
-            victim.kills.to_string(),
-        ]);
-    }
-    let _ = writeln!(out, "{}", text(&rows, "  "));
-    let hidden = report.victims.len().saturating_sub(SHOWN_VICTIMS);
-    if hidden > 0 {
-        let _ = writeln!(
-            out,
-            "  ... and {} (-o json shows all)",
-            count(hidden, "more pod")
-        );
-    }
 }
 
 fn totals(report: &Report, out: &mut String) {
@@ -419,10 +322,11 @@ fn victims(report: &Report, out: &mut String) {
     if !report.loops.is_empty() {
         let _ = writeln!(out, "\nKILLED AND MADE AGAIN IN A LOOP");
         for found in &report.loops {
+            let owner = found.owner.as_deref().unwrap_or("nobody");
             let _ = writeln!(
                 out,
-                "  {}: killed {} times, last by {}",
-                found.pod, found.kills, found.killed_by
+                "  {}, made anew by {owner}: killed {} times, last as {} by {}",
+                found.pod, found.kills, found.last_pod, found.killed_by
             );
         }
     }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use outrank_api::decode::{Object, ObjectKey, ObjectKind};
+use outrank_api::defaults::TERMINATION_GRACE_PERIOD_SECONDS;
 use outrank_api::labels::Selector;
 use outrank_api::pod_resources::gpus;
 use outrank_api::time::unix_nanos;
@@ -186,6 +187,8 @@ impl<'s> Run<'s> {
             node: node.to_owned(),
             gpus: gpus(pod),
             running_seconds: running.map(|nanos| nanos as u64 / 1_000_000_000),
+            grace_seconds: (pod.spec.termination_grace_period_seconds)
+                .unwrap_or(TERMINATION_GRACE_PERIOD_SECONDS),
             killed_by: killer.map(|pod| pod.key()).unwrap_or_default(),
             killed_by_priority: killer.and_then(|pod| pod.spec.priority).unwrap_or(0),
             pdb_violated,
@@ -209,6 +212,8 @@ impl<'s> Run<'s> {
             self.given_up.push((pod.clone(), record.killed_by.clone()));
             self.report.loops.push(PreemptionLoop {
                 pod: life.origin,
+                owner: record.owner.clone(),
+                last_pod: pod.key(),
                 kills: life.kills,
                 killed_by: record.killed_by.clone(),
             });

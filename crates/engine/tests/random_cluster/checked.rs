@@ -1,0 +1,239 @@
+//! Decisions of random histories, judged by the checker: a placement obeys the rules, and who
+//! is killed is lower, needed, and the least that can be lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use outrank_api::types::{Node, Pod, PodDisruptionBudget};
+use outrank_checker::{
+    Before, Fault, Options, Preemption, PreemptionRules, Share, ShareLimit, SharePods, Violation,
+    check, check_preemption,
+};
+use outrank_engine::plugins::priority_share::{self, LimitedShare};
+use outrank_engine::profile::ProfileConfig;
+use outrank_engine::{Decision, Outcome, PodState, shares};
+
+use super::{World, bound};
+
+/// What there is before a decision.
+pub(crate) struct Snapshot {
+    nodes: Vec<Node>,
+    pods: Vec<Pod>,
+    budgets: Vec<PodDisruptionBudget>,
+}
+
+impl World {
+    /// What there is now: pods where the engine put them, and nodes promised as it says.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let cluster = self.engine.cluster();
+        let pod_as_it_is = |(name, pod): (&String, &Pod)| {
+            let id = self.engine.pod("default", name).expect("a known pod");
+            let node = match self.engine.pod_state(id) {
+                Some(PodState::Placed(node)) => cluster.name(*node),
+                Some(PodState::OnUnknownNode(_)) => pod.spec.node_name.as_str(),
+                _ => "",
+            };
+            let mut pod = bound(pod.clone(), node);
+            let promised = self.engine.nominated_node(id).unwrap_or_default();
+            pod.status.nominated_node_name = promised.to_owned();
+            pod
+        };
+        Snapshot {
+            nodes: self.nodes.values().cloned().collect(),
+            pods: self.pods.iter().map(pod_as_it_is).collect(),
+            budgets: self.budgets.values().cloned().collect(),
+        }
+    }
+
+    /// Notes whether pods have the same host port on some node. Once one of them has gone, the
+    /// port is free for upstream although it is not, and the checker knows better.
+    pub(crate) fn note_ports(&mut self) {
+        if self.had_ports_twice || !self.pods.values().any(has_host_port) {
+            return;
+        }
+        let snapshot = self.snapshot();
+        let mut taken = BTreeSet::new();
+        for pod in snapshot
+            .pods
+            .iter()
+            .filter(|pod| !pod.spec.node_name.is_empty())
+        {
+            let ports: BTreeSet<_> = host_ports(pod).collect();
+            for port in ports {
+                self.had_ports_twice |= !taken.insert((&pod.spec.node_name, port));
+            }
+        }
+    }
+
+    /// Has the checker look at a decision; returns whether there was a preemption to be judged.
+    pub(crate) fn check_decision(&self, before: &Snapshot, decision: &Decision) -> bool {
+        let name = self.name_of(decision.pod);
+        let pod = &self.pods[&name];
+        let profile = self.profile_of(pod);
+        // Pods that name their node before they have it are for NodeName.
+        let is_judged = profile.is_some_and(is_judged) && pod.spec.node_name.is_empty();
+        if !is_judged || (self.had_ports_twice && has_host_port(pod)) {
+            return false;
+        }
+        let options = options(profile.expect("is judged"), &before.pods);
+        if let Outcome::Scheduled { node, .. } = &decision.outcome {
+            let node = self.engine.cluster().name(*node);
+            let violations = before.violations(&name, node, &options);
+            assert!(violations.is_empty(), "{violations:#?}");
+        }
+        let Some(preemption) = self.told(decision) else {
+            return false;
+        };
+        let faults = before.faults(&preemption, &options);
+        assert!(faults.is_empty(), "{preemption:?}: {faults:#?}");
+        for (mutation, why) in before.mutations(&preemption) {
+            let faults = before.faults(&mutation, &options);
+            assert!(!faults.is_empty(), "{why} is accepted: {mutation:?}");
+        }
+        true
+    }
+
+    fn name_of(&self, pod: outrank_engine::ids::PodId) -> String {
+        let name = self.engine.pod_name(pod).expect("a known pod");
+        name.1.to_owned()
+    }
+
+    fn profile_of(&self, pod: &Pod) -> Option<&ProfileConfig> {
+        let name = match pod.spec.scheduler_name.as_str() {
+            "" => "default-scheduler",
+            name => name,
+        };
+        let mut profiles = self.profiles.iter();
+        profiles.find(|profile| profile.scheduler_name == name)
+    }
+
+    /// A preemption by names.
+    fn told(&self, decision: &Decision) -> Option<Preemption> {
+        let preemption = decision.preemption.as_ref()?;
+        let key = |pod| format!("default/{}", self.name_of(pod));
+        let victims = &preemption.victims;
+        Some(Preemption {
+            preemptor: key(decision.pod),
+            node: self.engine.cluster().name(preemption.node).to_owned(),
+            victims: victims.pods.iter().map(|pod| key(*pod)).collect(),
+            violating: victims.violating.iter().map(|pod| key(*pod)).collect(),
+        })
+    }
+}
+
+impl Snapshot {
+    /// What is wrong with placing a pod.
+    fn violations(&self, name: &str, node: &str, options: &Options) -> Vec<Violation> {
+        let pods = self.pods.iter().cloned();
+        let pods = pods.map(|pod| match pod.metadata.name == name {
+            true => bound(pod, node),
+            false => pod,
+        });
+        check(&self.nodes, &pods.collect::<Vec<_>>(), options)
+    }
+
+    fn faults(&self, preemption: &Preemption, options: &Options) -> Vec<Fault> {
+        let before = Before {
+            nodes: &self.nodes,
+            pods: &self.pods,
+            budgets: &self.budgets,
+            priority_classes: &[],
+            kills: &[],
+            kills_counted: &BTreeMap::new(),
+            now_nanos: 0,
+        };
+        let wrong = check_preemption(&before, preemption, &PreemptionRules::default(), options);
+        wrong.into_iter().map(|wrong| wrong.fault).collect()
+    }
+
+    /// The same preemption done wrong in ways that must be refused whatever else holds.
+    fn mutations(&self, preemption: &Preemption) -> Vec<(Preemption, &'static str)> {
+        let with = |more: &Pod| {
+            let mut wrong = preemption.clone();
+            wrong.victims.push(more.key());
+            wrong
+        };
+        let preemptor = self
+            .pods
+            .iter()
+            .find(|pod| pod.key() == preemption.preemptor);
+        let priority = |pod: &Pod| pod.spec.priority.unwrap_or(0);
+        let limit = preemptor.map_or(0, priority);
+        let mut here = self.pods.iter().filter(|pod| {
+            pod.spec.node_name == preemption.node && !preemption.victims.contains(&pod.key())
+        });
+        let higher = here.clone().find(|pod| priority(pod) >= limit);
+        let elsewhere = self
+            .pods
+            .iter()
+            .find(|pod| !pod.spec.node_name.is_empty() && pod.spec.node_name != preemption.node);
+        let nobody = Preemption {
+            victims: Vec::new(),
+            ..preemption.clone()
+        };
+        let mut mutations = vec![(nobody, "nobody")];
+        mutations.extend(higher.map(|pod| (with(pod), "a pod that is not lower")));
+        mutations.extend(elsewhere.map(|pod| (with(pod), "a pod of another node")));
+        let finds_all = self.pods.iter().all(|pod| pod.spec.affinity.is_none());
+        if finds_all && preemptor.is_some_and(is_plain) {
+            let more = here.find(|pod| priority(pod) < limit);
+            mutations.extend(more.map(|pod| (with(pod), "a victim too many")));
+            let mut less = preemption.clone();
+            less.victims.pop();
+            mutations.push((less, "a victim too few"));
+        }
+        mutations
+    }
+}
+
+fn has_host_port(pod: &Pod) -> bool {
+    host_ports(pod).next().is_some()
+}
+
+fn host_ports(pod: &Pod) -> impl Iterator<Item = i32> + '_ {
+    let ports = pod.spec.containers.iter().flat_map(|it| &it.ports);
+    ports.map(|port| port.host_port).filter(|port| *port > 0)
+}
+
+fn is_plain(pod: &Pod) -> bool {
+    pod.spec.topology_spread_constraints.is_empty() && pod.spec.volumes.is_empty()
+}
+
+/// Whether the checker knows all that a profile has filters for, and nothing else refuses pods.
+fn is_judged(profile: &ProfileConfig) -> bool {
+    let default = ProfileConfig::default();
+    let mut filters = default.filter.iter();
+    filters.all(|name| profile.filter.contains(name))
+        && profile.release == default.release
+        && profile.pre_filter.is_none()
+        && profile.added_affinity.is_none()
+        && profile
+            .node_resources_fit
+            .ignored_resource_groups
+            .is_empty()
+}
+
+fn options(profile: &ProfileConfig, placed_before: &[Pod]) -> Options {
+    Options {
+        scheduler_names: ["default-scheduler", "second"].map(String::from).into(),
+        shares: profile.priority_shares.iter().map(share).collect(),
+        ..Options::starting_from(placed_before)
+    }
+}
+
+fn share(limited: &LimitedShare) -> Share {
+    Share {
+        pods: match &limited.pods {
+            shares::SharePods::PriorityClass(name) => SharePods::PriorityClass(name.clone()),
+            shares::SharePods::Priorities { least, most } => SharePods::Priorities {
+                least: *least,
+                most: *most,
+            },
+        },
+        namespace: limited.namespace.clone(),
+        resource: limited.resource.clone(),
+        limit: match limited.limit {
+            priority_share::ShareLimit::Percent(percent) => ShareLimit::Percent(percent),
+            priority_share::ShareLimit::Amount(amount) => ShareLimit::Amount(amount),
+        },
+    }
+}

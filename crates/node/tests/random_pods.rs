@@ -21,7 +21,7 @@ use random::Random;
 use serde_json::{Value, json};
 
 const CPU_MILLI: i64 = 4000;
-const PODS: usize = 8;
+const PODS: usize = 4;
 
 #[test]
 fn whatever_happens_the_rules_hold() {
@@ -319,7 +319,7 @@ fn cpu_milli(pod: &Pod) -> i64 {
 }
 
 fn random_pod(random: &mut Random, name: &str) -> Value {
-    let cpu = format!("{}m", 100 * (1 + random.below(25)));
+    let cpu = format!("{}m", 100 * (1 + random.below(17)));
     let policies: &[&str] = &["Never", "OnFailure", "Always"];
     let mut spec = json!({ "restartPolicy": random.pick(policies) });
     let priorities = [0, 0, 10, 2_000_000_000, 2_000_001_000];

@@ -78,6 +78,7 @@ pub fn default_pod(pod: &mut Pod) {
 pub fn default_pod_spec(spec: &mut PodSpec) {
     set_if_empty(&mut spec.restart_policy, "Always");
     set_if_empty(&mut spec.scheduler_name, SCHEDULER_NAME);
+    spec.security_context.get_or_insert_default();
     let grace = spec
         .termination_grace_period_seconds
         .get_or_insert(TERMINATION_GRACE_PERIOD_SECONDS);

@@ -335,12 +335,8 @@ impl PodLife {
                     return false;
                 }
                 (Kind::Sidecar, State::Running(_)) => {}
-                (Kind::Sidecar, _) => {
-                    self.start_or_restart(number, now, events);
-                    if self.containers[number].running().is_none() {
-                        return false;
-                    }
-                }
+                // One that crashes does not keep the next from starting.
+                (Kind::Sidecar, _) => self.start_or_restart(number, now, events),
             }
         }
         self.is_initialized = true;

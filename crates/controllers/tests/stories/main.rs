@@ -2,6 +2,7 @@
 
 mod daemon_sets;
 mod deployments;
+mod jobs;
 mod replica_sets;
 mod stateful_sets;
 mod story;

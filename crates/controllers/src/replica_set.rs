@@ -98,7 +98,7 @@ impl Controller for ReplicaSetController {
         let pods: Vec<&Pod> = own.iter().filter_map(|it| it.get::<Pod>()).collect();
         let active: Vec<&Pod> = pods.iter().copied().filter(|pod| is_active(pod)).collect();
         if set.stored.metadata().deletion_timestamp.is_none() {
-            self.bring_to_number(&set, &active, world, &mut plan);
+            self.bring_to_number(&set, &active, world, now, &mut plan);
         }
         let status = set.status_of(&pods, now, &mut plan);
         plan.step(Write::status(set.stored, set.status, &status));
@@ -141,7 +141,14 @@ impl Controller for ReplicaSetController {
 
 impl ReplicaSetController {
     /// Makes what is missing or deletes what is too much.
-    fn bring_to_number(&self, set: &Replicas<'_>, active: &[&Pod], world: &World, plan: &mut Plan) {
+    fn bring_to_number(
+        &self,
+        set: &Replicas<'_>,
+        active: &[&Pod],
+        world: &World,
+        now: i64,
+        plan: &mut Plan,
+    ) {
         let wanted = set.replicas;
         if active.len() < wanted {
             let missing = (wanted - active.len()).min(self.burst_replicas);
@@ -152,7 +159,7 @@ impl ReplicaSetController {
             let mut pods = active.to_vec();
             if wanted > 0 {
                 let related = related_pods(set.stored, world);
-                sort_for_replica_set(&mut pods, &related);
+                sort_for_replica_set(&mut pods, &related, Some(now));
             }
             let keys = pods
                 .iter()

@@ -189,15 +189,26 @@ impl VirtualCluster {
     ///
     /// # Panics
     ///
-    /// If the object is refused, which is not for people here.
-    pub fn create(&mut self, mut value: Value) -> Key {
-        let text = |name| value.get(name).and_then(Value::as_str).unwrap_or_default();
-        let kind = Kind::of(text("apiVersion"), text("kind"));
-        let is_namespaced = !matches!(&kind, Kind::Known(kind) if !kind.is_namespaced());
-        if is_namespaced && value.pointer("/metadata/namespace").is_none() {
-            value["metadata"]["namespace"] = NAMESPACE.into();
+    /// If there is one of the name already.
+    pub fn create(&mut self, value: Value) -> Key {
+        self.create_stored(Stored::whole(value))
+    }
+
+    /// Makes an object of which no more is known than its types say, as [`Self::create`] does.
+    ///
+    /// # Panics
+    ///
+    /// If there is one of the name already.
+    pub fn create_typed(&mut self, object: Object) -> Key {
+        self.create_stored(Stored::typed(object))
+    }
+
+    fn create_stored(&mut self, mut stored: Stored) -> Key {
+        let is_namespaced = !matches!(stored.kind(), Kind::Known(kind) if !kind.is_namespaced());
+        if is_namespaced && stored.metadata().namespace.is_empty() {
+            stored.change_metadata(|it| it.namespace = NAMESPACE.to_owned());
         }
-        match self.make(Stored::whole(value)) {
+        match self.make(stored) {
             Outcome::Stored(stored) => stored.key(),
             other => panic!("not made: {other:?}"),
         }

@@ -290,7 +290,15 @@ fn finish_time(pod: &Pod) -> i64 {
             .and_then(unix_nanos)
     };
     let metadata = &pod.metadata;
-    let deletion = || metadata.deletion_timestamp.as_deref().and_then(unix_nanos);
+    // The wish to delete it came a grace period before.
+    let deletion = || {
+        let end = metadata
+            .deletion_timestamp
+            .as_deref()
+            .and_then(unix_nanos)?;
+        let grace = metadata.deletion_grace_period_seconds.unwrap_or(0);
+        Some(end - grace * SECOND)
+    };
     let creation = || metadata.creation_timestamp.as_deref().and_then(unix_nanos);
     last.or_else(unready)
         .or_else(deletion)

@@ -6,7 +6,9 @@ use std::collections::HashMap;
 
 use outrank_api::types::{Deployment, LabelSelector, Pod, PodTemplateSpec, ReplicaSet};
 
-use super::existing::{ExistingPods, Orphans, is_active, selector_of};
+use crate::pod_state::is_active;
+
+use super::existing::{ExistingPods, Orphans, selector_of};
 use super::pods::{Owner, PodMaker};
 use super::replica_set::{bring_to, count};
 use super::{TooManyPods, Workload};

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use outrank_api::types::{CronJob, Job, ObjectMeta, Pod, PodTemplateSpec};
 
 use super::deletion_order::sort_for_job;
-use super::existing::{ExistingPods, is_active};
+use crate::pod_state::is_active;
+
+use super::existing::ExistingPods;
 use super::pods::{NewPod, Owner, PodMaker};
 use super::{TooManyPods, Workload};
 use crate::generated_names::{GENERATED_BASE_BYTES_MAX, shortened};

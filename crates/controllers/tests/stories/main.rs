@@ -3,6 +3,7 @@
 mod daemon_sets;
 mod deployments;
 mod nodes;
+mod jobs;
 mod replica_sets;
 mod stateful_sets;
 mod story;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use outrank_admission::resource_quota::{
-    self, GroupResource, Operation, QuotaObject, QuotaRequest, Refusal,
+    self, Charge, GroupResource, Operation, QuotaObject, QuotaRequest, Refusal,
 };
 use outrank_api::defaults;
 use outrank_api::types::{Pod, ResourceQuota};
@@ -199,4 +199,102 @@ fn limited_cpu_must_be_stated() {
         json!({"containers": containers, "resources": whole}),
     );
     assert_eq!(team.create(stated), Ok(()));
+}
+
+/// An update of a pod matters where it moves the pod into another scope: the pod is then charged
+/// in full by a quota that did not count it before, and may be refused.
+#[test]
+fn a_deadline_moves_a_pod_into_another_quota() {
+    let terminating = json!({"hard": {"pods": "1"}, "scopes": ["Terminating"]});
+    let running = json!({"hard": {"pods": "9"}, "scopes": ["NotTerminating"]});
+    let quotas = vec![quota("terminating", terminating), quota("running", running)];
+    let spec = |deadline: Value| json!({"containers": [], "activeDeadlineSeconds": deadline});
+    let mut old = pod("job", spec(Value::Null));
+    old.metadata.resource_version = "7".to_owned();
+    let new = pod("job", spec(json!(60)));
+    let mut team = Team::new(quotas, vec![old.clone()]);
+
+    let charges = update(&team, &old, &new, "").expect("there is room");
+    assert_eq!(
+        charges.len(),
+        1,
+        "the quota that it leaves is counted anew later"
+    );
+    assert_eq!(charges[0].quota, 0);
+    assert_eq!(charges[0].used["pods"].to_string(), "1");
+
+    team.pods.push(pod("other", spec(json!(60))));
+    team.count();
+    let refusal = update(&team, &old, &new, "").unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "pods \"job\" is forbidden: exceeded quota: terminating, requested: pods=1, used: pods=1, \
+         limited: pods=1"
+    );
+}
+
+/// A pod that is resized in place is charged the increase; any other update, even of its
+/// requests, is not looked at.
+#[test]
+fn a_resize_is_charged_the_increase() {
+    let cpu = quota("cpu", json!({"hard": {"requests.cpu": "1"}}));
+    let mut old = cpu_pod("web", "", "400m");
+    old.metadata.resource_version = "7".to_owned();
+    let team = Team::new(vec![cpu], vec![old.clone()]);
+
+    let charges = update(&team, &old, &cpu_pod("web", "", "900m"), "resize").expect("room");
+    assert_eq!(charges[0].used["requests.cpu"].to_string(), "900m");
+    let smaller = update(&team, &old, &cpu_pod("web", "", "100m"), "resize");
+    assert_eq!(
+        smaller,
+        Ok(Vec::new()),
+        "only counting anew finds that less is used"
+    );
+    let too_much = update(&team, &old, &cpu_pod("web", "", "1100m"), "resize").unwrap_err();
+    assert_eq!(
+        too_much.to_string(),
+        "pods \"web\" is forbidden: exceeded quota: cpu, requested: requests.cpu=700m, used: \
+         requests.cpu=400m, limited: requests.cpu=1"
+    );
+    assert_eq!(
+        update(&team, &old, &cpu_pod("web", "", "1100m"), ""),
+        Ok(Vec::new())
+    );
+    assert_eq!(
+        update(&team, &old, &cpu_pod("web", "", "1100m"), "status"),
+        Ok(Vec::new())
+    );
+}
+
+fn update(team: &Team, old: &Pod, new: &Pod, subresource: &str) -> Result<Vec<Charge>, Refusal> {
+    let request = QuotaRequest {
+        operation: Operation::Update,
+        resource: &GroupResource::new("", "pods"),
+        subresource,
+        namespace: "team",
+        object: QuotaObject::Pod(new),
+        old_object: Some(QuotaObject::Pod(old)),
+        dry_run: false,
+    };
+    resource_quota::admit(&team.quotas, &[], &request, 0)
+}
+
+/// A quota whose condition is not valid (the API server takes it, as it does not look into
+/// values) lets no pod through; objects of other kinds are in no scope and do not come to it.
+#[test]
+fn a_condition_that_is_not_valid_stops_pods() {
+    let condition =
+        json!({"scopeName": "PriorityClass", "operator": "In", "values": ["not valid"]});
+    let selector = json!({"matchExpressions": [condition]});
+    let odd = quota(
+        "odd",
+        json!({"hard": {"pods": "1"}, "scopeSelector": selector}),
+    );
+    let mut team = Team::new(vec![odd], Vec::new());
+    let refusal = team.create(cpu_pod("web", "high", "1")).unwrap_err();
+    assert_eq!((refusal.code(), refusal.reason()), (500, ""));
+    let start = "error matching scopes of quota odd, err: error on matching scope {PriorityClass In \
+                 [not valid]}: failed to parse and convert selector: values[0][PriorityClass]: \
+                 Invalid value: \"not valid\": a valid label must";
+    assert!(refusal.to_string().starts_with(start), "{refusal}");
 }

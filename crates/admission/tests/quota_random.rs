@@ -183,7 +183,7 @@ fn changed(object: &Object, random: &mut Random) -> Object {
 /// A config map has no type here; it counts as an object.
 enum Stored {
     Typed(Object),
-    ConfigMap(ObjectMeta),
+    ConfigMap(Box<ObjectMeta>),
 }
 
 impl Stored {
@@ -318,7 +318,7 @@ fn run(seed: u64) -> (usize, usize) {
             }
             _ => {
                 let new = match random.one_in(5) {
-                    true => Stored::ConfigMap(ObjectMeta::default()),
+                    true => Stored::ConfigMap(Box::default()),
                     false => {
                         let object = decode::decode_value(random_object(number, &mut random));
                         let mut object = object.expect("an object");

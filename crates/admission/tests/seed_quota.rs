@@ -15,14 +15,13 @@ use outrank_api::types::{
     Deployment, LimitedResource, ObjectMeta, Pod, PriorityClass, ResourceQuota,
 };
 
-fn seed(name: &str) -> Vec<u8> {
-    let path = format!("{}/../../tests/seeds/{name}", env!("CARGO_MANIFEST_DIR"));
-    std::fs::read(&path).expect("a manifest")
-}
+const CLASSES: &[u8] = include_bytes!("../../../tests/seeds/priority-classes.yaml");
+const DEPLOYMENT: &[u8] = include_bytes!("../../../tests/seeds/deployment-high-priority.yaml");
+const QUOTA: &[u8] = include_bytes!("../../../tests/seeds/resource-quota-high-priority.yaml");
+const CONFIGURATION: &[u8] = include_bytes!("../../../tests/seeds/admission-configuration.yaml");
 
-fn objects(name: &str) -> Vec<Object> {
-    let bytes = seed(name);
-    let loaded = decode::load([(name, bytes.as_slice())]);
+fn objects(manifest: &[u8]) -> Vec<Object> {
+    let loaded = decode::load([("manifest", manifest)]);
     assert!(loaded.errors.is_empty(), "{:?}", loaded.errors);
     loaded.objects.into_iter().map(|it| it.object).collect()
 }
@@ -39,10 +38,10 @@ impl Cluster {
     /// With the two classes and the configuration; there is no quota yet.
     fn new() -> Self {
         let mut file = |path: &str| Err(format!("no file {path}"));
-        let read = configuration::read(&seed("admission-configuration.yaml"), &mut file);
+        let read = configuration::read(CONFIGURATION, &mut file);
         let read = read.expect("a valid configuration");
         assert_eq!(read.warnings, []);
-        let classes = objects("priority-classes.yaml").into_iter();
+        let classes = objects(CLASSES).into_iter();
         let classes = classes.filter_map(|object| match object {
             Object::PriorityClass(class) => Some(*class),
             _ => None,
@@ -57,7 +56,7 @@ impl Cluster {
 
     /// The quota is created, and its controller counts.
     fn create_quota(&mut self) {
-        let quotas = objects("resource-quota-high-priority.yaml").into_iter();
+        let quotas = objects(QUOTA).into_iter();
         self.quotas.extend(quotas.filter_map(|object| match object {
             Object::ResourceQuota(quota) => Some(*quota),
             _ => None,
@@ -100,7 +99,7 @@ impl Cluster {
 }
 
 fn deployment_pod(name: &str) -> Pod {
-    let deployments = objects("deployment-high-priority.yaml").into_iter();
+    let deployments = objects(DEPLOYMENT).into_iter();
     let mut deployments = deployments.filter_map(|object| match object {
         Object::Deployment(it) => Some(*it),
         _ => None,

@@ -85,7 +85,7 @@ fn admit(
 /// An object as the API server would store it.
 enum Stored {
     Typed(Object),
-    Other(ObjectMeta),
+    Other(Box<ObjectMeta>),
 }
 
 fn stored(object: &Value) -> Result<Option<Stored>, String> {
@@ -93,7 +93,7 @@ fn stored(object: &Value) -> Result<Option<Stored>, String> {
         return Ok(None);
     }
     if object["kind"] == "ConfigMap" {
-        return Ok(Some(Stored::Other(field(object, "metadata")?)));
+        return Ok(Some(Stored::Other(Box::new(field(object, "metadata")?))));
     }
     let object = outrank_api::decode::decode_value(object.clone());
     let mut object = object.map_err(|findings| format!("{findings:?}"))?;

@@ -76,3 +76,54 @@ fn most_by_class(ways: &[ExactDeviceRequest]) -> BTreeMap<&str, i64> {
     }
     most
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn used(requests: Value) -> BTreeMap<String, String> {
+        let claim = json!({"spec": {"devices": {"requests": requests}}});
+        let claim = serde_json::from_value(claim).unwrap();
+        let names = ("gpu".to_owned(), "example.com/gpu".to_owned());
+        let usage = usage(&DevicesClaimed {
+            claim: &claim,
+            extended_resources: &BTreeMap::from([names]),
+        });
+        let usage = usage.into_iter();
+        usage
+            .map(|(name, amount)| (name, amount.to_string()))
+            .collect()
+    }
+
+    #[test]
+    fn devices_count_under_all_their_names() {
+        let used = used(json!([
+            {"name": "a", "exactly": {"deviceClassName": "gpu", "count": 2}},
+            {"name": "b", "exactly": {"deviceClassName": "nic", "allocationMode": "All"}},
+        ]));
+        let expected = [
+            ("count/resourceclaims.resource.k8s.io", "1"),
+            ("gpu.deviceclass.resource.k8s.io/devices", "2"),
+            ("nic.deviceclass.resource.k8s.io/devices", "32"),
+            ("requests.deviceclass.resource.kubernetes.io/gpu", "2"),
+            ("requests.deviceclass.resource.kubernetes.io/nic", "32"),
+            ("requests.example.com/gpu", "2"),
+        ];
+        let expected = expected.map(|(name, number)| (name.to_owned(), number.to_owned()));
+        assert_eq!(used, BTreeMap::from(expected));
+        assert!(used.keys().all(|name| is_limited_by(name)));
+    }
+
+    #[test]
+    fn of_several_ways_the_worst_counts() {
+        let used = used(json!([{"name": "a", "firstAvailable": [
+            {"name": "x", "deviceClassName": "gpu", "count": 2},
+            {"name": "y", "deviceClassName": "gpu"},
+            {"name": "z", "deviceClassName": "nic", "allocationMode": "Later"},
+        ]}]));
+        assert_eq!(used["gpu.deviceclass.resource.k8s.io/devices"], "2");
+        assert_eq!(used["nic.deviceclass.resource.k8s.io/devices"], "0");
+    }
+}

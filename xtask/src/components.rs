@@ -4,12 +4,14 @@
 //! computed anew, in the recorded form, and compared field by field.
 
 mod api;
+mod priority;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// The parts. Each answers the operations of its topics.
-const PARTS: &[fn(&str, &str, &Value) -> Option<Result<Value, String>>] = &[api::answer];
+const PARTS: &[fn(&str, &str, &Value) -> Option<Result<Value, String>>] =
+    &[api::answer, priority::answer];
 
 /// Holds a record of a topic against our answer. `None` if the topic is not served here, or not
 /// this operation; an error is the difference, for people.

@@ -8,7 +8,9 @@
 //! * [`limit_ranger`]: how large pods, containers and claims may be;
 //! * [`default_toleration_seconds`], [`namespace_lifecycle`], [`runtime_class`]: a plugin
 //!   each;
-//! * [`chain`], [`plugin_names`]: the plugins in their order, and which of them run.
+//! * [`chain`], [`plugin_names`]: the plugins in their order, and which of them run;
+//! * [`write`](mod@write): what becomes of a request to write, from its body to the object that is
+//!   to be stored.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -39,8 +41,10 @@ pub mod plugin_names;
 pub mod priority;
 pub mod priority_class;
 pub mod runtime_class;
+pub mod write;
 
 pub use chain::{AdmissionChain, AdmissionPlugin, Attributes, Cluster, Operation};
 pub use plugin_names::PluginSelection;
 pub use priority::{PriorityError, PriorityResolver};
 pub use priority_class::ClassRules;
+pub use write::Writes;

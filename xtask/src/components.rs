@@ -5,6 +5,7 @@
 
 mod api;
 mod kubelet;
+mod priority;
 mod quota;
 mod taint_eviction;
 
@@ -18,6 +19,7 @@ type Part = fn(&str, &str, &Value) -> Option<Result<Value, String>>;
 const PARTS: &[Part] = &[
     api::answer,
     kubelet::answer,
+    priority::answer,
     quota::answer,
     taint_eviction::answer,
 ];

@@ -11,6 +11,8 @@
 //!   each;
 //! * [`chain`], [`plugin_names`], [`configuration`]: the plugins in their order, which of them
 //!   run, and how.
+//! * [`write`](mod@write): what becomes of a request to write, from its body to the object that is
+//!   to be stored.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -43,8 +45,10 @@ pub mod priority;
 pub mod priority_class;
 pub mod resource_quota;
 pub mod runtime_class;
+pub mod write;
 
 pub use chain::{AdmissionChain, AdmissionPlugin, Attributes, Cluster, Operation};
 pub use plugin_names::PluginFlags;
 pub use priority::{PriorityError, PriorityResolver};
 pub use priority_class::ClassRules;
+pub use write::Writes;

@@ -30,7 +30,7 @@
 
 use std::sync::Arc;
 
-use outrank_api::decode::Object;
+use outrank_api::decode::{Object, ObjectKind};
 use outrank_api::pod_resources::{PodResourcesOptions, pod_limits, pod_requests};
 use outrank_api::quantity::Quantity;
 use outrank_api::status::Status;
@@ -84,14 +84,19 @@ impl AdmissionPlugin for LimitRanger {
                 Object::PersistentVolumeClaim(claim) => claim_problems(range, claim),
                 _ => return Ok(()),
             };
-            let why = match problems.as_slice() {
-                [] => continue,
-                [problem] => problem.clone(),
-                problems => format!("[{}]", problems.join(", ")),
-            };
-            return Err(attributes.forbidden(Some(object.metadata()), why));
+            if !problems.is_empty() {
+                return Err(attributes.forbidden(Some(object.metadata()), message(&problems)));
+            }
         }
         Ok(())
+    }
+}
+
+/// Problems as they are told together.
+pub fn message(problems: &[String]) -> String {
+    match problems {
+        [problem] => problem.clone(),
+        problems => format!("[{}]", problems.join(", ")),
     }
 }
 
@@ -107,9 +112,7 @@ fn is_concerned(attributes: &Attributes<'_>) -> bool {
         attributes.kind,
         attributes.subresource,
     ) {
-        (Operation::Update, outrank_api::decode::ObjectKind::Pod, subresource) => {
-            subresource == "resize"
-        }
+        (Operation::Update, ObjectKind::Pod, subresource) => subresource == "resize",
         (Operation::Delete, ..) => false,
         (_, _, subresource) => subresource.is_empty(),
     }

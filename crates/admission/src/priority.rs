@@ -33,7 +33,7 @@ use outrank_api::status::Status;
 use outrank_api::types::{Pod, PodSpec, PriorityClass};
 
 use crate::chain::{AdmissionPlugin, Attributes, Cluster, Operation};
-use crate::priority_class::{PREEMPT_LOWER_PRIORITY, SYSTEM_CLASSES, refuse_deletion};
+use crate::priority_class::{PREEMPT_LOWER_PRIORITY, SYSTEM_CLASSES};
 
 /// The priority of pods without a class where no class is the default.
 const PRIORITY_WITHOUT_CLASS: i32 = 0;
@@ -390,7 +390,6 @@ impl AdmissionPlugin for Priority {
                 classes.admit_new_class(class)
             }
             (Operation::Update, Some(Object::PriorityClass(class))) => classes.admit_class(class),
-            (Operation::Delete, _) => return refuse_deletion(attributes.name),
             _ => Ok(()),
         };
         let metadata = object.map(Object::metadata);

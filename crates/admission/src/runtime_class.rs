@@ -84,8 +84,12 @@ fn class_of<'c>(pod: &Pod, cluster: &'c dyn Cluster) -> Result<Option<&'c Runtim
     }
 }
 
-/// Writes what the class says into the pod, or nothing if they contradict each other.
-fn write(pod: &mut Pod, class: &RuntimeClass) -> Result<(), String> {
+/// Writes what the class says into the pod.
+///
+/// # Errors
+///
+/// Admission's message, if they contradict each other; the pod is then unchanged.
+pub fn write(pod: &mut Pod, class: &RuntimeClass) -> Result<(), String> {
     let own: &ResourceList = &pod.spec.overhead;
     let overhead = class.overhead.as_ref().map(|overhead| &overhead.pod_fixed);
     if overhead.is_some_and(|overhead| !own.is_empty() && own != overhead) {

@@ -83,6 +83,11 @@ macro_rules! objects {
                 Qualified { group: self.group(), name: self.name() }
             }
 
+            /// Where a value has fields that the type does not.
+            fn unread_paths(self, value: &Value) -> Vec<Vec<String>> {
+                match self { $(ObjectKind::$kind => unread_paths::<$kind>(value),)* }
+            }
+
             fn decode(self, value: &Value) -> Result<Object, serde_json::Error> {
                 let mut object = match self {
                     $(ObjectKind::$kind => Object::$kind(Box::new($kind::deserialize(value)?)),)*
@@ -458,20 +463,100 @@ fn note_unread(object: &mut Object, value: &Value) {
 pub(crate) fn unread<'v, T: Deserialize<'v>>(value: &'v Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     let mut is_empty = true;
-    let mut note = |path: serde_ignored::Path<'_>| {
-        // Names of fields have neither dots nor slashes; `?` stands for what may be `null`.
-        let path = path.to_string();
-        let names = path.split('.').filter(|name| *name != "?");
-        let pointer: String = names.map(|name| format!("/{name}")).collect();
-        let name = pointer.rsplit('/').next().unwrap_or_default();
-        let unread = value.pointer(&pointer).cloned();
+    for path in unread_paths::<T>(value) {
+        let name = path.last().map_or("", String::as_str);
+        let unread = at(value, &path).cloned();
         if let Some(unread) = unread.and_then(|it| without_nothing(name, it)) {
             is_empty = false;
-            (pointer, unread.to_string()).hash(&mut hasher);
+            (path, unread.to_string()).hash(&mut hasher);
         }
+    }
+    if is_empty { 0 } else { hasher.finish() }
+}
+
+/// Where a value has fields that its type does not: names of fields and indices.
+fn unread_paths<'v, T: Deserialize<'v>>(value: &'v Value) -> Vec<Vec<String>> {
+    let mut paths = Vec::new();
+    let mut note = |path: serde_ignored::Path<'_>| {
+        let mut steps = Vec::new();
+        collect_steps(&path, &mut steps);
+        paths.push(steps);
     };
     let _: Result<T, _> = serde_ignored::deserialize(value, &mut note);
-    if is_empty { 0 } else { hasher.finish() }
+    paths
+}
+
+fn collect_steps(path: &serde_ignored::Path<'_>, steps: &mut Vec<String>) {
+    use serde_ignored::Path;
+    match path {
+        Path::Root => {}
+        Path::Seq { parent, index } => {
+            collect_steps(parent, steps);
+            steps.push(index.to_string());
+        }
+        Path::Map { parent, key } => {
+            collect_steps(parent, steps);
+            steps.push(key.clone());
+        }
+        Path::Some { parent }
+        | Path::NewtypeStruct { parent }
+        | Path::NewtypeVariant { parent } => collect_steps(parent, steps),
+    }
+}
+
+fn at<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
+    path.iter().try_fold(value, |value, step| match value {
+        Value::Object(fields) => fields.get(step),
+        Value::Array(elements) => elements.get(step.parse::<usize>().ok()?),
+        _ => None,
+    })
+}
+
+/// An object in full: its fields as they are typed, and those that the type does not have as
+/// they were written. Elements of lists must stand where they stood.
+///
+/// ```
+/// use outrank_api::decode::{decode_value, whole};
+/// use serde_json::json;
+///
+/// let written = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+///                      "spec": {"containers": [{"name": "c", "tty": true}]}});
+/// let mut pod = decode_value(written.clone()).unwrap();
+/// pod.metadata_mut().namespace = "shop".into();
+/// let whole = whole(&pod, &written);
+/// assert_eq!(whole["metadata"]["namespace"], "shop");
+/// assert_eq!(whole["spec"]["containers"][0]["tty"], true);
+/// ```
+pub fn whole(object: &Object, written: &Value) -> Value {
+    let mut whole = object.to_value();
+    for path in object.kind().unread_paths(written) {
+        if let Some(value) = at(written, &path) {
+            put(&mut whole, &path, value);
+        }
+    }
+    whole
+}
+
+fn put(target: &mut Value, path: &[String], value: &Value) {
+    let Some((step, rest)) = path.split_first() else {
+        *target = value.clone();
+        return;
+    };
+    match target {
+        Value::Object(fields) => {
+            let field = fields
+                .entry(step.clone())
+                .or_insert_with(|| Map::new().into());
+            put(field, rest, value);
+        }
+        Value::Array(elements) => {
+            let index = step.parse::<usize>().ok();
+            if let Some(element) = index.and_then(|index| elements.get_mut(index)) {
+                put(element, rest, value);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Fields of which the API server does not store `false` or 0.

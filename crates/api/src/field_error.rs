@@ -21,7 +21,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::diagnostic::FieldPath;
+use crate::diagnostic::{FieldPath, Finding};
 use crate::names::{quoted, quoted_json};
 
 /// The kind of a mistake.
@@ -201,6 +201,13 @@ impl FieldError {
             body = format!("{body}: {}", self.detail);
         }
         body
+    }
+}
+
+impl From<Finding> for FieldError {
+    /// A mistake in words of our own.
+    fn from(finding: Finding) -> Self {
+        Self::new(FieldErrorType::Invalid, finding.path, None, finding.message)
     }
 }
 

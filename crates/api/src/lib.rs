@@ -18,6 +18,8 @@
 //! * [`apply`], [`update`]: what `kubectl apply` makes of an object, and what cannot be
 //!   changed;
 //! * [`status`], [`field_error`]: what the API server answers, in its own words;
+//! * [`request_body`], [`patch`], [`managed_fields`]: what it reads, how it changes objects,
+//!   and who owns what was written;
 //! * [`metadata`]: what it demands of the metadata of every object, and writes into it;
 //! * [`diagnostic`]: mistakes, with their places.
 //!
@@ -39,13 +41,16 @@ pub mod field_error;
 pub mod fields;
 pub mod labels;
 pub mod limit_range;
+pub mod managed_fields;
 pub mod metadata;
 pub mod names;
 pub mod node_selector;
+pub mod patch;
 pub mod pod_resources;
 pub mod prefer_avoid_pods;
 pub mod qos;
 pub mod quantity;
+pub mod request_body;
 pub mod schema;
 pub mod status;
 pub mod taints;

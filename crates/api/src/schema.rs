@@ -48,8 +48,41 @@ pub(crate) struct Field {
     /// The field by which elements of a list are told apart when lists are merged; without
     /// one a list is replaced.
     pub(crate) merge_key: Option<&'static str>,
+    /// Whether a list of scalars is merged by a strategic merge patch.
+    pub(crate) merges_scalars: bool,
     /// Whether merging leaves the keys that the new value has, and no others.
     pub(crate) retains_keys: bool,
+    /// What the type is called in Go, if that is not its own name.
+    pub(crate) go_type: Option<&'static str>,
+    /// How the value is owned, if the rules say so.
+    grain: Option<Grain>,
+}
+
+/// How much of a value has one owner (`managed_fields`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grain {
+    /// All of it.
+    Whole,
+    /// Each field of an object, each key of a map, each element of a set.
+    Parts,
+    /// Each element of a list, told apart by these fields.
+    Keys(&'static [&'static str]),
+}
+
+impl Field {
+    /// How the value is owned. Lists are owned whole unless the rules say otherwise.
+    pub(crate) fn grain(&self) -> Grain {
+        let of_type = self
+            .field_type
+            .object()
+            .filter(|name| schema().whole.contains(*name));
+        match (self.grain, &self.field_type) {
+            (Some(grain), _) => grain,
+            (None, FieldType::List(_)) => Grain::Whole,
+            (None, _) if of_type.is_some() => Grain::Whole,
+            (None, _) => Grain::Parts,
+        }
+    }
 }
 
 impl Field {
@@ -60,7 +93,10 @@ impl Field {
             allowed: Vec::new(),
             range: None,
             merge_key: None,
+            merges_scalars: false,
             retains_keys: false,
+            go_type: None,
+            grain: None,
         }
     }
 }
@@ -75,6 +111,12 @@ struct Schema {
     single: HashMap<&'static str, Vec<&'static str>>,
     /// Types of which one of the fields in `single` must be there.
     choices: BTreeSet<&'static str>,
+    /// Types whose values have one owner.
+    whole: BTreeSet<&'static str>,
+    /// By type, the fields that are never absent.
+    present: HashMap<&'static str, Vec<&'static str>>,
+    /// By type, the order in which fields are written.
+    order: HashMap<&'static str, Vec<&'static str>>,
     /// By type, fields and what must be there with them.
     needs: HashMap<&'static str, Vec<(&'static str, &'static str)>>,
 }
@@ -172,6 +214,16 @@ pub(crate) fn field(type_name: &str, name: &str) -> Option<&'static Field> {
     schema().types.get(type_name)?.get(name)
 }
 
+/// The fields of a type that are never absent, be they zero.
+pub(crate) fn present_fields(type_name: &str) -> &'static [&'static str] {
+    schema().present.get(type_name).map_or(&[], Vec::as_slice)
+}
+
+/// The order in which the API server writes the fields of a type, as far as it is known.
+pub(crate) fn field_order(type_name: &str) -> &'static [&'static str] {
+    schema().order.get(type_name).map_or(&[], Vec::as_slice)
+}
+
 fn schema() -> &'static Schema {
     static SCHEMA: OnceLock<Schema> = OnceLock::new();
     SCHEMA.get_or_init(|| {
@@ -235,10 +287,35 @@ impl Schema {
                         .or_default()
                         .push((*field, *other));
                 }
+                ["merge", field] => {
+                    if let Some(field) = self.rule_target(field) {
+                        field.merges_scalars = true;
+                    }
+                }
                 ["merge", field, key] => {
                     if let Some(field) = self.rule_target(field) {
                         field.merge_key = Some(key);
                     }
+                }
+                ["go", field, go_type] => {
+                    if let Some(field) = self.rule_target(field) {
+                        field.go_type = Some(go_type);
+                    }
+                }
+                ["present", type_name, fields @ ..] => {
+                    self.present.insert(*type_name, fields.to_vec());
+                }
+                ["order", type_name, fields @ ..] => {
+                    self.order.insert(*type_name, fields.to_vec());
+                }
+                ["keys", field, keys @ ..] => {
+                    let keys: &'static [&'static str] = keys.to_vec().leak();
+                    self.set_grain(field, Grain::Keys(keys));
+                }
+                ["set", field] => self.set_grain(field, Grain::Parts),
+                ["whole", field] if field.contains('.') => self.set_grain(field, Grain::Whole),
+                ["whole", type_name] => {
+                    self.whole.insert(*type_name);
                 }
                 ["retain", field] => {
                     if let Some(field) = self.rule_target(field) {
@@ -254,6 +331,12 @@ impl Schema {
                 }
                 _ => {}
             }
+        }
+    }
+
+    fn set_grain(&mut self, field: &str, grain: Grain) {
+        if let Some(field) = self.rule_target(field) {
+            field.grain = Some(grain);
         }
     }
 
@@ -427,7 +510,7 @@ impl FieldType {
     }
 
     /// What the API reads `null` as where a value must be.
-    fn zero(&self) -> Value {
+    pub(crate) fn zero(&self) -> Value {
         match self {
             FieldType::Any => Value::Null,
             FieldType::Bool => Value::Bool(false),

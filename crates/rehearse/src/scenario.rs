@@ -1,6 +1,7 @@
 //! From what was read to a cluster that can be rehearsed: changes made, workloads expanded
 //! into pods, pods defaulted and admitted.
 
+mod admission;
 mod apply;
 mod budgets;
 mod changes;
@@ -11,20 +12,19 @@ mod replica_sets;
 mod rollouts;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
-use outrank_admission::PriorityResolver;
 use outrank_api::decode::{LoadedObject, Object, ObjectKey, ObjectKind};
-use outrank_api::defaults::{add_default_tolerations, default_pod};
 use outrank_api::quantity::{Format, Quantity};
 use outrank_api::time::unix_nanos;
-use outrank_api::types::{Node, Pod, PodDisruptionBudget, PodSpec, PriorityClass};
+use outrank_api::types::{Node, Pod, PodDisruptionBudget, PriorityClass};
 use outrank_controllers::volumes::PersistentVolumeBinder;
 use outrank_controllers::{Workload, reconcile};
 use outrank_engine::Event;
 
 use crate::run::kills::scales;
 use crate::storage;
+
+use admission::{Admission, AdmissionObjects};
 
 pub use changes::{Changes, NodeTaint, ObjectName, Scale};
 
@@ -89,7 +89,7 @@ impl Scenario {
         let objects = carried_out.objects;
         let mut nodes = Vec::new();
         let mut pods = Vec::new();
-        let mut classes = Vec::new();
+        let mut admission = AdmissionObjects::default();
         let mut workloads = Vec::new();
         let mut surroundings = Vec::new();
         let mut budgets = Vec::new();
@@ -98,7 +98,7 @@ impl Scenario {
                 Object::Node(node) => nodes.push((**node).clone()),
                 Object::Pod(pod) => pods.push((**pod).clone()),
                 Object::PriorityClass(class) => {
-                    classes.push((**class).clone());
+                    admission.priority_classes.push((**class).clone());
                     surroundings.push(Event::PriorityClassChanged((**class).clone()));
                 }
                 Object::Namespace(it) => {
@@ -106,6 +106,11 @@ impl Scenario {
                 }
                 Object::Service(it) => surroundings.push(Event::ServiceChanged((**it).clone())),
                 Object::PodDisruptionBudget(it) => budgets.push((**it).clone()),
+                Object::LimitRange(it) => admission.add_limit_range((**it).clone()),
+                Object::RuntimeClass(it) => {
+                    let name = it.metadata.name.clone();
+                    admission.runtime_classes.insert(name, (**it).clone());
+                }
                 workload => {
                     workloads.extend(Workload::of(workload));
                     surroundings.extend(Event::of_owner(workload));
@@ -153,7 +158,7 @@ impl Scenario {
             as_of_nanos: newest_time(&objects),
             ..Self::default()
         };
-        scenario.admit(pods, reconciled.create, &classes)?;
+        scenario.admit(pods, reconciled.create, &admission)?;
         let (storage, binder) = storage::prepare(
             &objects,
             &scenario.nodes,
@@ -181,7 +186,11 @@ impl Scenario {
             surroundings: classes_told.collect(),
             ..Self::default()
         };
-        scenario.admit(pods, Vec::new(), classes)?;
+        let admission = AdmissionObjects {
+            priority_classes: classes.to_vec(),
+            ..AdmissionObjects::default()
+        };
+        scenario.admit(pods, Vec::new(), &admission)?;
         Ok(scenario)
     }
 
@@ -189,18 +198,9 @@ impl Scenario {
         &mut self,
         present: Vec<Pod>,
         created: Vec<Pod>,
-        classes: &[PriorityClass],
+        objects: &AdmissionObjects,
     ) -> Result<(), String> {
-        let resolver = PriorityResolver::new(classes);
-        for class in classes {
-            resolver
-                .admit_class(class)
-                .map_err(|error| format!("PriorityClass {}: {error}", class.metadata.name))?;
-        }
-        let mut admission = Admission {
-            resolver,
-            seen: HashMap::new(),
-        };
+        let mut admission = Admission::new(objects)?;
         let present = present.into_iter().map(|pod| (is_stored(&pod), pod));
         let created = created.into_iter().map(|pod| (false, pod));
         for (is_stored, mut pod) in present.chain(created) {
@@ -244,36 +244,6 @@ fn named(pods: &[&Pod]) -> String {
 fn is_stored(pod: &Pod) -> bool {
     let runs = !pod.spec.node_name.is_empty() && !pod.status.phase.is_empty();
     pod.spec.priority.is_some() && (pod.metadata.creation_timestamp.is_some() || runs)
-}
-
-/// Defaults and admits pods; pods that share a spec before share one afterwards.
-struct Admission {
-    resolver: PriorityResolver,
-    /// By the address of the spec before, which the entry keeps alive.
-    seen: HashMap<*const PodSpec, (Arc<PodSpec>, Admitted)>,
-}
-
-/// An admitted spec, or admission's message.
-type Admitted = Result<Arc<PodSpec>, String>;
-
-impl Admission {
-    fn admit(&mut self, pod: &mut Pod) -> Result<(), String> {
-        let address = Arc::as_ptr(&pod.spec);
-        if let Some((_, admitted)) = self.seen.get(&address) {
-            pod.spec = admitted.clone()?;
-            return Ok(());
-        }
-        let before = Arc::clone(&pod.spec);
-        default_pod(pod);
-        add_default_tolerations(pod);
-        let admitted = self
-            .resolver
-            .resolve(pod)
-            .map_err(|error| error.to_string());
-        let result = admitted.map(|()| Arc::clone(&pod.spec));
-        self.seen.insert(address, (before, result.clone()));
-        result.map(|_| ())
-    }
 }
 
 /// Names objects that leave that to the API server (`generateName`), by their number.

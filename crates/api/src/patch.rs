@@ -1,0 +1,356 @@
+//! Patches: a change to an object instead of the whole object.
+//!
+//! Three forms, told apart by the content type of the request:
+//!
+//! * JSON merge patch (RFC 7386): fields replace fields, `null` removes them;
+//! * JSON patch (RFC 6902): operations with paths;
+//! * strategic merge patch ([`strategic`]): as a merge patch, but lists are merged by the keys
+//!   of their elements.
+//!
+//! The object that comes out is read as strictly as the body of any request
+//! ([`crate::request_body`]); if it cannot be read the answer shows it. Sources, Kubernetes 1.36:
+//! `k8s.io/apiserver/pkg/endpoints/handlers/patch.go`, `k8s.io/apimachinery/pkg/runtime/converter.go`
+//! (what a strategic merge patch may put where), `gopkg.in/evanphx/json-patch.v4` (errors of
+//! operations).
+//!
+//! ```
+//! use outrank_api::decode::ObjectKind;
+//! use outrank_api::patch::{PatchType, apply};
+//! use outrank_api::request_body::FieldValidation;
+//! use serde_json::json;
+//!
+//! let live = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+//!                   "metadata": {"name": "high"}, "value": 7, "description": "old"});
+//! let patched = apply(
+//!     ObjectKind::PriorityClass, &live, PatchType::Merge, r#"{"description": null}"#,
+//!     FieldValidation::Warn,
+//! );
+//! assert_eq!(patched.unwrap().value.get("description"), None);
+//! ```
+
+mod convert;
+pub mod strategic;
+
+use json_patch::{PatchErrorKind, PatchOperation};
+use serde_json::Value;
+
+use crate::decode::ObjectKind;
+use crate::field_error::FieldError;
+use crate::names::quoted_json;
+use crate::request_body::{Body, FieldValidation, duplicates, read_object};
+use crate::schema::{self, FieldType};
+use crate::status::{Qualified, Status};
+
+/// How many operations a JSON patch may have.
+pub const OPERATIONS_MAX: usize = 10_000;
+
+/// The form of a patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PatchType {
+    /// JSON patch.
+    Json,
+    /// JSON merge patch.
+    Merge,
+    /// Strategic merge patch.
+    StrategicMerge,
+}
+
+impl PatchType {
+    /// The form that a content type stands for; parameters such as `charset` are ignored.
+    pub fn of_content_type(content_type: &str) -> Option<Self> {
+        match content_type.split(';').next().unwrap_or_default().trim() {
+            "application/json-patch+json" => Some(Self::Json),
+            "application/merge-patch+json" => Some(Self::Merge),
+            "application/strategic-merge-patch+json" => Some(Self::StrategicMerge),
+            _ => None,
+        }
+    }
+}
+
+/// The object after a patch. It is not defaulted.
+///
+/// # Errors
+///
+/// If the patch cannot be read or applied, or the outcome is not an object of the kind.
+pub fn apply(
+    kind: ObjectKind,
+    live: &Value,
+    patch_type: PatchType,
+    patch: &str,
+    validation: FieldValidation,
+) -> Result<Body, Status> {
+    let changes: Value =
+        serde_json::from_str(patch).map_err(|_| Status::bad_request("invalid JSON patch"))?;
+    let mut strange = duplicates(patch);
+    if patch_type == PatchType::Json {
+        strange
+            .iter_mut()
+            .for_each(|it| it.insert_str(0, "json patch "));
+    }
+    match patch_type {
+        PatchType::StrategicMerge => apply_strategic(kind, live, changes, strange, validation),
+        PatchType::Merge => {
+            let merged = merge(live, &changes)?;
+            let text = text_of(kind, &merged, Some(&changes));
+            finish(kind, &text, strange, validation)
+        }
+        PatchType::Json => {
+            let patched = operate(live, changes)?;
+            let text = text_of(kind, &patched, None);
+            finish(kind, &text, strange, validation)
+        }
+    }
+}
+
+/// The mistake of a patch that makes no object of the kind.
+fn no_object(shown: &str, why: impl Into<String>) -> Status {
+    let error = FieldError::invalid("patch", shown, why);
+    Status::invalid(Qualified::default(), "", &[error])
+}
+
+fn finish(
+    kind: ObjectKind,
+    text: &str,
+    mut strange: Vec<String>,
+    validation: FieldValidation,
+) -> Result<Body, Status> {
+    let read = read_object(kind, text).map_err(|why| no_object(text, why))?;
+    strange.extend(read.strict);
+    let warnings = validation
+        .judge(strange)
+        .map_err(|why| no_object(text, why))?;
+    let value = read.value;
+    Ok(Body { value, warnings })
+}
+
+fn merge(live: &Value, changes: &Value) -> Result<Value, Status> {
+    if !changes.is_object() {
+        let found = match changes {
+            Value::Array(_) => "array",
+            Value::String(_) => "string",
+            Value::Number(_) => "number",
+            Value::Bool(_) => "bool",
+            _ => return Err(Status::bad_request("Invalid JSON Patch")),
+        };
+        return Err(Status::bad_request(format!(
+            "error decoding patch: json: cannot unmarshal {found} into Go value of type \
+             map[string]interface {{}}"
+        )));
+    }
+    let mut merged = live.clone();
+    json_patch::merge(&mut merged, changes);
+    Ok(merged)
+}
+
+fn operate(live: &Value, changes: Value) -> Result<Value, Status> {
+    let patch: json_patch::Patch = serde_json::from_value(changes)
+        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+    if patch.0.len() > OPERATIONS_MAX {
+        return Err(Status::too_large(format!(
+            "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
+            patch.0.len()
+        )));
+    }
+    let mut patched = live.clone();
+    json_patch::patch(&mut patched, &patch.0).map_err(|error| {
+        let operation = patch.0.get(error.operation);
+        Status::unprocessable(operation.map_or_else(
+            || error.to_string(),
+            |operation| why_not(operation, &error.kind),
+        ))
+    })?;
+    Ok(patched)
+}
+
+/// Why an operation cannot be carried out.
+fn why_not(operation: &PatchOperation, error: &PatchErrorKind) -> String {
+    let path = operation.path();
+    match (operation, error) {
+        (_, PatchErrorKind::TestFailed) => format!("testing value {path} failed: test failed"),
+        (_, PatchErrorKind::CannotMoveInsideItself) => {
+            format!("error in move for path: '{path}': cannot move the value inside itself")
+        }
+        (PatchOperation::Add(_), _) => {
+            format!("add operation does not apply: doc is missing path: \"{path}\": missing value")
+        }
+        (PatchOperation::Remove(_), _) => {
+            let key = operation
+                .path()
+                .last()
+                .map(|token| token.decoded().into_owned());
+            let key = key.unwrap_or_default();
+            format!(
+                "error in remove for path: '{path}': Unable to remove nonexistent key: {key}: \
+                 missing value"
+            )
+        }
+        (PatchOperation::Replace(_), _) => {
+            format!("replace operation does not apply: doc is missing key: {path}: missing value")
+        }
+        (PatchOperation::Move(it), _) => format!(
+            "move operation does not apply: doc is missing from path: {}: missing value",
+            it.from
+        ),
+        (PatchOperation::Copy(it), _) => format!(
+            "copy operation does not apply: doc is missing from path: {}: missing value",
+            it.from
+        ),
+        (PatchOperation::Test(_), _) => {
+            format!("test operation does not apply: is missing path: {path}: missing value")
+        }
+    }
+}
+
+fn apply_strategic(
+    kind: ObjectKind,
+    live: &Value,
+    changes: Value,
+    mut strange: Vec<String>,
+    validation: FieldValidation,
+) -> Result<Body, Status> {
+    let type_name = schema::type_of(kind.api_version(), kind.name()).unwrap_or_default();
+    let Value::Object(changes) = changes else {
+        return Err(Status::bad_request(
+            "json: cannot unmarshal into Go value of type map[string]interface {}",
+        ));
+    };
+    let shown = convert::go_text(&Value::Object(changes.clone()));
+    let merged = strategic::merge(type_name, live, changes)?;
+    let converted = convert::from_map(type_name, merged).map_err(|why| no_object(&shown, why))?;
+    strange.extend(converted.strict);
+    let warnings = validation
+        .judge(strange)
+        .map_err(|why| no_object(&shown, why))?;
+    let value = converted.value;
+    Ok(Body { value, warnings })
+}
+
+/// An object as the API server writes it after a patch. What the patch went through has its
+/// fields sorted, as has the object itself; all else is in the order of its type.
+fn text_of(kind: ObjectKind, value: &Value, patch: Option<&Value>) -> String {
+    let type_name = schema::type_of(kind.api_version(), kind.name()).unwrap_or_default();
+    let object_type = FieldType::Object(type_name.to_owned());
+    let whole = Value::Object(serde_json::Map::new());
+    text(value, &object_type, Some(patch.unwrap_or(&whole)))
+}
+
+fn text(value: &Value, field_type: &FieldType, patch: Option<&Value>) -> String {
+    match value {
+        Value::Object(fields) => {
+            let type_name = field_type.object().unwrap_or_default();
+            let is_sorted = patch.is_some_and(Value::is_object);
+            let order = match is_sorted {
+                true => &[],
+                false => schema::field_order(type_name),
+            };
+            let place =
+                |name: &String| order.iter().position(|it| it == name).unwrap_or(usize::MAX);
+            let mut names: Vec<&String> = fields.keys().collect();
+            names.sort_by_key(|name| (place(name), *name));
+            let parts = names.into_iter().map(|name| {
+                let inner = match field_type {
+                    FieldType::Map(value_type) => value_type.as_ref(),
+                    _ => {
+                        schema::field(type_name, name).map_or(&FieldType::Any, |it| &it.field_type)
+                    }
+                };
+                let patch = patch.and_then(|patch| patch.get(name));
+                format!(
+                    "{}:{}",
+                    quoted_json(name),
+                    text(&fields[name], inner, patch)
+                )
+            });
+            format!("{{{}}}", parts.collect::<Vec<_>>().join(","))
+        }
+        Value::Array(elements) => {
+            let inner = match field_type {
+                FieldType::List(element_type) => element_type.as_ref(),
+                _ => &FieldType::Any,
+            };
+            let parts: Vec<String> = elements.iter().map(|it| text(it, inner, None)).collect();
+            format!("[{}]", parts.join(","))
+        }
+        Value::String(text) => quoted_json(text),
+        scalar => scalar.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn class() -> Value {
+        json!({
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+            "metadata": {"name": "high", "uid": "u", "labels": {"a": "<"}},
+            "value": 7, "preemptionPolicy": "Never",
+        })
+    }
+
+    fn patched(patch_type: PatchType, patch: Value) -> Result<Body, Status> {
+        let (kind, patch) = (ObjectKind::PriorityClass, patch.to_string());
+        apply(kind, &class(), patch_type, &patch, FieldValidation::Warn)
+    }
+
+    #[test]
+    fn every_form_changes_an_object() {
+        let patches = [
+            (PatchType::Merge, json!({"value": 8, "nosuch": 1})),
+            (PatchType::StrategicMerge, json!({"value": 8, "nosuch": 1})),
+            (
+                PatchType::Json,
+                json!([{"op": "replace", "path": "/value", "value": 8},
+                       {"op": "add", "path": "/nosuch", "value": 1}]),
+            ),
+        ];
+        for (patch_type, patch) in patches {
+            let body = patched(patch_type, patch).expect("applied");
+            assert_eq!(body.value["value"], 8);
+            assert_eq!(body.value["preemptionPolicy"], "Never");
+            assert_eq!(body.warnings, ["unknown field \"nosuch\""]);
+        }
+    }
+
+    #[test]
+    fn what_comes_out_must_be_an_object_of_the_kind() {
+        let refused = patched(PatchType::Merge, json!({"value": "7"})).expect_err("refused");
+        assert_eq!(
+            refused.message,
+            r#" "" is invalid: patch: Invalid value: "{\"apiVersion\":\"scheduling.k8s.io/v1\",\"kind\":\"PriorityClass\",\"metadata\":{\"name\":\"high\",\"uid\":\"u\",\"labels\":{\"a\":\"\\u003c\"}},\"preemptionPolicy\":\"Never\",\"value\":\"7\"}": json: cannot unmarshal string into Go struct field PriorityClass.value of type int32"#
+        );
+        let refused = patched(
+            PatchType::StrategicMerge,
+            json!({"value": "7", "description": "d"}),
+        );
+        assert_eq!(
+            refused.expect_err("refused").message,
+            " \"\" is invalid: patch: Invalid value: \"map[description:d value:7]\": unrecognized \
+             type: int32"
+        );
+    }
+
+    #[test]
+    fn an_operation_that_cannot_be_carried_out_ends_the_patch() {
+        for (operation, message) in [
+            (
+                json!({"op": "test", "path": "/value", "value": 8}),
+                "testing value /value failed: test failed",
+            ),
+            (
+                json!({"op": "remove", "path": "/description"}),
+                "error in remove for path: '/description': Unable to remove nonexistent key: \
+                 description: missing value",
+            ),
+            (
+                json!({"op": "add", "path": "/spec/a", "value": 1}),
+                "add operation does not apply: doc is missing path: \"/spec/a\": missing value",
+            ),
+        ] {
+            let refused = patched(PatchType::Json, json!([operation])).expect_err("refused");
+            assert_eq!((refused.code, refused.message.as_str()), (422, message));
+        }
+    }
+}

@@ -1,0 +1,711 @@
+//! The body of a request, read as strictly as the API server reads it.
+//!
+//! A field of the wrong type ends a request; a field that does not exist, or that stands twice,
+//! does not unless the client asks for it (`fieldValidation=Strict`), and is otherwise told in a
+//! warning. The texts are those of the Go decoder that the API server uses. Sources, Kubernetes
+//! 1.36: `k8s.io/apiserver/pkg/endpoints/handlers/{create,rest}.go`, `sigs.k8s.io/json`.
+//!
+//! ```
+//! use outrank_api::decode::ObjectKind;
+//! use outrank_api::request_body::{FieldValidation, read};
+//!
+//! let body = r#"{"metadata": {"name": "high"}, "value": 10, "valeu": 9}"#;
+//! let body = read(ObjectKind::PriorityClass, body, FieldValidation::Warn).unwrap();
+//! assert_eq!(body.value["value"], 10);
+//! assert_eq!(body.warnings, [r#"unknown field "valeu""#]);
+//! ```
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Map, Number, Value};
+
+use crate::decode::ObjectKind;
+use crate::names::quoted;
+use crate::quantity::Quantity;
+use crate::schema::{self, FieldType};
+use crate::status::Status;
+
+/// What becomes of fields that do not exist or stand twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Nothing is said.
+    Ignore,
+    /// The client is warned.
+    #[default]
+    Warn,
+    /// The request is refused.
+    Strict,
+}
+
+impl FieldValidation {
+    /// What the parameter `fieldValidation` of a request says; empty is `Warn`.
+    pub fn parse(parameter: &str) -> Option<Self> {
+        match parameter {
+            "" | "Warn" => Some(Self::Warn),
+            "Ignore" => Some(Self::Ignore),
+            "Strict" => Some(Self::Strict),
+            _ => None,
+        }
+    }
+
+    /// Sorts what strictness found into warnings and an error.
+    ///
+    /// # Errors
+    ///
+    /// The text of all of it, if it is an error and there is any.
+    pub(crate) fn judge(self, found: Vec<String>) -> Result<Vec<String>, String> {
+        match self {
+            Self::Ignore => Ok(Vec::new()),
+            Self::Warn => Ok(found),
+            Self::Strict if found.is_empty() => Ok(found),
+            Self::Strict => Err(format!("strict decoding error: {}", found.join(", "))),
+        }
+    }
+}
+
+/// A body that can be used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Body {
+    /// The object, with its `apiVersion` and `kind`; without fields that do not exist.
+    pub value: Value,
+    /// What the client is warned of, for Warning headers.
+    pub warnings: Vec<String>,
+}
+
+/// Reads the body of a request for an object of a kind.
+///
+/// # Errors
+///
+/// If it is not JSON, is of another kind, or has fields of the wrong type.
+pub fn read(kind: ObjectKind, body: &str, validation: FieldValidation) -> Result<Body, Status> {
+    let tree: Json = serde_json::from_str(body).map_err(|error| {
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; \
+             json parse error: {error} ({})",
+            kind.name(),
+            summary(body)
+        ))
+    })?;
+    check_identity(kind, &tree)?;
+    let cannot = |why: String| {
+        let (name, api_version) = (kind.name(), kind.api_version());
+        let version = api_version.rsplit('/').next().unwrap_or(api_version);
+        Status::bad_request(format!(
+            "{name} in version {version:?} cannot be handled as a {name}: {why}"
+        ))
+    };
+    let Read { mut value, strict } = read_tree(kind, body, &tree).map_err(cannot)?;
+    let warnings = validation.judge(strict).map_err(cannot)?;
+    if let Value::Object(fields) = &mut value {
+        fields.insert("apiVersion".to_owned(), kind.api_version().into());
+        fields.insert("kind".to_owned(), kind.name().into());
+    }
+    Ok(Body { value, warnings })
+}
+
+/// An object that was read, and what strictness would say of it.
+pub(crate) struct Read {
+    pub(crate) value: Value,
+    pub(crate) strict: Vec<String>,
+}
+
+/// Reads an object from text, whatever it says of its kind.
+///
+/// # Errors
+///
+/// The first wrong type, in the words of the Go decoder.
+pub(crate) fn read_object(kind: ObjectKind, text: &str) -> Result<Read, String> {
+    let tree: Json = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    read_tree(kind, text, &tree)
+}
+
+/// Fields that stand twice in a text, wherever they are.
+pub(crate) fn duplicates(text: &str) -> Vec<String> {
+    let tree: Json = serde_json::from_str(text).unwrap_or(Json::Null);
+    let mut reader = Reader {
+        text,
+        strict: Vec::new(),
+        error: None,
+        path: Vec::new(),
+    };
+    reader.note_duplicates(&tree);
+    reader.strict
+}
+
+fn read_tree(kind: ObjectKind, text: &str, tree: &Json) -> Result<Read, String> {
+    let type_name = schema::type_of(kind.api_version(), kind.name()).unwrap_or_default();
+    let mut reader = Reader {
+        text,
+        strict: Vec::new(),
+        error: None,
+        path: Vec::new(),
+    };
+    let field_type = FieldType::Object(type_name.to_owned());
+    let value = reader.read(tree, &field_type, None).unwrap_or_default();
+    match reader.error {
+        Some(error) => Err(error),
+        None => Ok(Read {
+            value,
+            strict: reader.strict,
+        }),
+    }
+}
+
+/// The beginning of a body that cannot be read.
+fn summary(body: &str) -> String {
+    const BYTES_MAX: usize = 30;
+    if body.is_empty() {
+        return "<empty>".to_owned();
+    }
+    let bytes = body.as_bytes();
+    let start = bytes.get(..BYTES_MAX).unwrap_or(bytes);
+    let more = if bytes.len() > BYTES_MAX { " ..." } else { "" };
+    let start = match bytes.starts_with(b"{") {
+        true => String::from_utf8_lossy(start).into_owned(),
+        false => start.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    format!("{start}{more}")
+}
+
+/// What a body says of its kind must be the kind of the request; what it leaves out is.
+fn check_identity(kind: ObjectKind, tree: &Json) -> Result<(), Status> {
+    let text = |field: &str| match tree {
+        Json::Object(fields) => {
+            let mut named = fields.iter().rev().filter(|(name, _)| name == field);
+            named.find_map(|(_, value)| match value {
+                Json::String(text) if !text.is_empty() => Some(text.as_str()),
+                _ => None,
+            })
+        }
+        _ => None,
+    };
+    let api_version = text("apiVersion").unwrap_or(kind.api_version());
+    let name = text("kind").unwrap_or(kind.name());
+    if (api_version, name) == (kind.api_version(), kind.name()) {
+        return Ok(());
+    }
+    Err(Status::bad_request(
+        if !schema::is_known(api_version, name) {
+            let version = api_version.rsplit('/').next().unwrap_or(api_version);
+            format!(
+                "{name} in version {version:?} cannot be handled as a {}: no kind {name:?} is \
+             registered for version {api_version:?} in scheme \
+             \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
+                kind.name()
+            )
+        } else if api_version != kind.api_version() {
+            format!(
+                "the API version in the data ({api_version}) does not match the expected API version \
+             ({})",
+                kind.api_version()
+            )
+        } else {
+            format!(
+                "{name} in version {api_version:?} cannot be handled as a {}",
+                kind.name()
+            )
+        },
+    ))
+}
+
+/// JSON as it was written: fields in their order, also those that stand twice.
+enum Json {
+    Null,
+    Bool(bool),
+    Number(Number),
+    String(String),
+    Array(Vec<Json>),
+    Object(Vec<(String, Json)>),
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+
+        impl<'de> Visitor<'de> for Any {
+            type Value = Json;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("JSON")
+            }
+
+            fn visit_unit<E>(self) -> Result<Json, E> {
+                Ok(Json::Null)
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+                Ok(Json::Bool(value))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<Json, E> {
+                Ok(Json::Number(number.into()))
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Json, E> {
+                Ok(Json::Number(number.into()))
+            }
+
+            fn visit_f64<E>(self, number: f64) -> Result<Json, E> {
+                Ok(Number::from_f64(number).map_or(Json::Null, Json::Number))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Json, E> {
+                Ok(Json::String(text.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Json, A::Error> {
+                let mut elements = Vec::new();
+                while let Some(element) = list.next_element()? {
+                    elements.push(element);
+                }
+                Ok(Json::Array(elements))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Json::Object(fields))
+            }
+        }
+
+        deserializer.deserialize_any(Any)
+    }
+}
+
+impl Json {
+    fn to_value(&self) -> Value {
+        match self {
+            Json::Null => Value::Null,
+            Json::Bool(value) => (*value).into(),
+            Json::Number(number) => number.clone().into(),
+            Json::String(text) => text.as_str().into(),
+            Json::Array(elements) => elements.iter().map(Json::to_value).collect(),
+            Json::Object(fields) => {
+                let fields = fields.iter();
+                let fields = fields.map(|(name, value)| (name.clone(), value.to_value()));
+                Value::Object(fields.collect())
+            }
+        }
+    }
+}
+
+/// A step into a document.
+#[derive(Clone)]
+enum Step {
+    Field(String),
+    Index(usize),
+}
+
+/// Where a value stands: in which field of which type.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    type_name: &'p str,
+    field: &'p str,
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    strict: Vec<String>,
+    /// The first wrong type.
+    error: Option<String>,
+    path: Vec<Step>,
+}
+
+impl Reader<'_> {
+    /// The value, tidied; `None` if there is nothing to keep.
+    fn read(
+        &mut self,
+        json: &Json,
+        expected: &FieldType,
+        place: Option<Place<'_>>,
+    ) -> Option<Value> {
+        match (expected, json) {
+            (_, Json::Null) => None,
+            (FieldType::Object(type_name), Json::Object(fields)) => {
+                Some(self.read_fields(type_name, fields))
+            }
+            (FieldType::Map(value_type), Json::Object(fields)) => {
+                Some(self.read_map(value_type, fields, place))
+            }
+            (FieldType::List(element_type), Json::Array(elements)) => {
+                let mut read = Vec::with_capacity(elements.len());
+                for (index, element) in elements.iter().enumerate() {
+                    self.path.push(Step::Index(index));
+                    let element = self.read(element, element_type, place);
+                    read.push(element.unwrap_or_else(|| element_type.zero()));
+                    self.path.pop();
+                }
+                Some(Value::Array(read))
+            }
+            (FieldType::Quantity | FieldType::IntOrString | FieldType::Time, json) => {
+                self.read_special(json, expected)
+            }
+            (FieldType::Any, json)
+            | (FieldType::Bool, json @ Json::Bool(_))
+            | (FieldType::String | FieldType::Bytes, json @ Json::String(_))
+            | (FieldType::Double, json @ Json::Number(_)) => Some(json.to_value()),
+            (FieldType::Int32 | FieldType::Int64, Json::Number(number))
+                if fits(expected, number) =>
+            {
+                Some(number.clone().into())
+            }
+            (expected, json) => {
+                let found = self.found(json, expected);
+                self.mismatch(&found, expected, place);
+                None
+            }
+        }
+    }
+
+    fn read_fields(&mut self, type_name: &str, fields: &[(String, Json)]) -> Value {
+        let mut read = Map::new();
+        let mut seen = BTreeSet::new();
+        for (name, json) in fields {
+            self.path.push(Step::Field(name.clone()));
+            if let Some(field) = schema::field(type_name, name) {
+                if !seen.insert(name) {
+                    self.note_strange("duplicate");
+                }
+                let place = Place {
+                    type_name,
+                    field: name,
+                };
+                if let Some(value) = self.read(json, &field.field_type, Some(place)) {
+                    read.insert(name.clone(), value);
+                }
+            } else {
+                self.note_strange("unknown");
+            }
+            self.path.pop();
+        }
+        Value::Object(read)
+    }
+
+    fn read_map(
+        &mut self,
+        value_type: &FieldType,
+        fields: &[(String, Json)],
+        place: Option<Place<'_>>,
+    ) -> Value {
+        let mut read = Map::new();
+        for (key, json) in fields {
+            self.path.push(Step::Field(key.clone()));
+            if read.contains_key(key) {
+                self.note_strange("duplicate");
+            }
+            let value = self.read(json, value_type, place);
+            read.insert(key.clone(), value.unwrap_or_else(|| value_type.zero()));
+            self.path.pop();
+        }
+        Value::Object(read)
+    }
+
+    fn note_duplicates(&mut self, json: &Json) {
+        match json {
+            Json::Object(fields) => {
+                let mut seen = BTreeSet::new();
+                for (name, value) in fields {
+                    self.path.push(Step::Field(name.clone()));
+                    if !seen.insert(name) {
+                        self.note_strange("duplicate");
+                    }
+                    self.note_duplicates(value);
+                    self.path.pop();
+                }
+            }
+            Json::Array(elements) => {
+                for (index, element) in elements.iter().enumerate() {
+                    self.path.push(Step::Index(index));
+                    self.note_duplicates(element);
+                    self.path.pop();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn note_strange(&mut self, what: &str) {
+        let path = quoted(&self.path_text(true));
+        self.strict.push(format!("{what} field {path}"));
+    }
+
+    /// Types that read themselves, and whose errors do not say where they are.
+    fn read_special(&mut self, json: &Json, expected: &FieldType) -> Option<Value> {
+        let literal = self.literal(json);
+        let error = match (expected, json) {
+            (FieldType::Quantity, Json::String(text)) => text.parse::<Quantity>().err(),
+            (FieldType::Quantity, _) => literal.parse::<Quantity>().err(),
+            (FieldType::IntOrString, Json::String(_)) => return Some(json.to_value()),
+            (FieldType::IntOrString, Json::Number(number)) if fits(&FieldType::Int32, number) => {
+                return Some(json.to_value());
+            }
+            (FieldType::Time, Json::String(text)) => {
+                let error = go_time_error(text);
+                return self.keep_unless(error, json);
+            }
+            (other, json) => {
+                let found = self.found(json, other);
+                let go_type = if *other == FieldType::Time {
+                    "string"
+                } else {
+                    "int32"
+                };
+                let error =
+                    format!("json: cannot unmarshal {found} into Go value of type {go_type}");
+                return self.keep_unless(Some(error), json);
+            }
+        };
+        self.keep_unless(error.map(|error| error.to_string()), json)
+    }
+
+    fn keep_unless(&mut self, error: Option<String>, json: &Json) -> Option<Value> {
+        match error {
+            None => Some(json.to_value()),
+            Some(error) => {
+                self.error.get_or_insert(error);
+                None
+            }
+        }
+    }
+
+    fn mismatch(&mut self, found: &str, expected: &FieldType, place: Option<Place<'_>>) {
+        if self.error.is_some() {
+            return;
+        }
+        let go_type = go_type(expected, place);
+        let text = match place {
+            Some(place) => format!(
+                "json: cannot unmarshal {found} into Go struct field {}.{} of type {go_type}",
+                place.type_name.rsplit('.').next().unwrap_or_default(),
+                self.path_text(false)
+            ),
+            None => format!("json: cannot unmarshal {found} into Go value of type {go_type}"),
+        };
+        self.error = Some(text);
+    }
+
+    /// What a value is called. Numbers are shown where a number of another kind is expected.
+    fn found(&self, json: &Json, expected: &FieldType) -> String {
+        let name = match json {
+            Json::Null => "null",
+            Json::Bool(_) => "bool",
+            Json::String(_) => "string",
+            Json::Array(_) => "array",
+            Json::Object(_) => "object",
+            Json::Number(_) => "number",
+        };
+        let wants_number = matches!(
+            expected,
+            FieldType::Int32 | FieldType::Int64 | FieldType::Double | FieldType::IntOrString
+        );
+        match json {
+            Json::Number(_) if wants_number => format!("number {}", self.literal(json)),
+            _ => name.to_owned(),
+        }
+    }
+
+    /// The path to where the reader is: with indices, or as errors of types have it.
+    fn path_text(&self, with_indices: bool) -> String {
+        let mut text = String::new();
+        for step in &self.path {
+            match step {
+                Step::Field(name) if text.is_empty() => text.push_str(name),
+                Step::Field(name) => {
+                    text.push('.');
+                    text.push_str(name);
+                }
+                Step::Index(index) if with_indices => text.push_str(&format!("[{index}]")),
+                Step::Index(_) => {}
+            }
+        }
+        text
+    }
+
+    /// The value as it was written, to be shown or to be read by a type of its own.
+    fn literal(&self, json: &Json) -> String {
+        match json {
+            Json::Number(number) if number.is_f64() => {
+                raw_at(self.text, &self.path).map_or_else(|| number.to_string(), str::to_owned)
+            }
+            other => other.to_value().to_string(),
+        }
+    }
+}
+
+/// The text of a value inside a document; costs no more than reading the document once for
+/// each step.
+fn raw_at<'t>(text: &'t str, path: &[Step]) -> Option<&'t str> {
+    let mut rest: &'t str = text;
+    for step in path {
+        let inner: &'t RawValue = match step {
+            Step::Field(name) => {
+                let mut fields: std::collections::BTreeMap<String, &'t RawValue> =
+                    serde_json::from_str(rest).ok()?;
+                fields.remove(name)?
+            }
+            Step::Index(index) => {
+                let elements: Vec<&'t RawValue> = serde_json::from_str(rest).ok()?;
+                elements.get(*index).copied()?
+            }
+        };
+        rest = inner.get();
+    }
+    Some(rest)
+}
+
+fn fits(expected: &FieldType, number: &Number) -> bool {
+    number.as_i64().is_some_and(|number| match expected {
+        FieldType::Int32 => i32::try_from(number).is_ok(),
+        _ => true,
+    })
+}
+
+/// The name of a type in Go.
+fn go_type(field_type: &FieldType, place: Option<Place<'_>>) -> String {
+    let named = place.and_then(|place| schema::field(place.type_name, place.field)?.go_type);
+    match field_type {
+        FieldType::Any => "interface {}".to_owned(),
+        FieldType::Bool => "bool".to_owned(),
+        FieldType::Bytes => "[]uint8".to_owned(),
+        FieldType::Double => "float64".to_owned(),
+        FieldType::Int32 => "int32".to_owned(),
+        FieldType::Int64 => "int64".to_owned(),
+        FieldType::String => named.unwrap_or("string").to_owned(),
+        FieldType::IntOrString => "intstr.IntOrString".to_owned(),
+        FieldType::Quantity => "resource.Quantity".to_owned(),
+        FieldType::Time => "v1.Time".to_owned(),
+        FieldType::List(element) => format!("[]{}", go_type(element, place)),
+        FieldType::Map(value) if **value == FieldType::Quantity => "v1.ResourceList".to_owned(),
+        FieldType::Map(value) => format!("map[string]{}", go_type(value, None)),
+        FieldType::Object(name) => match name.rsplit_once('.') {
+            Some((package, name)) => {
+                let version = package.rsplit('.').next().unwrap_or(package);
+                format!("{version}.{name}")
+            }
+            None => format!("v1.{name}"),
+        },
+    }
+}
+
+/// Why Go does not read a time, if it does not.
+fn go_time_error(text: &str) -> Option<String> {
+    const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
+    const PARTS: [&str; 12] = [
+        "2006", "-", "01", "-", "02", "T", "15", ":", "04", ":", "05", "Z07:00",
+    ];
+    if text.is_empty() || text.parse::<jiff::Timestamp>().is_ok() {
+        return None;
+    }
+    let mut rest = text;
+    for part in PARTS {
+        let is_number = part.starts_with(|c: char| c.is_ascii_digit());
+        let head = rest.get(..part.len()).filter(|head| match is_number {
+            true => head.bytes().all(|byte| byte.is_ascii_digit()),
+            false => *head == part,
+        });
+        match head {
+            Some(head) => rest = rest.get(head.len()..).unwrap_or_default(),
+            None => {
+                let (text, rest) = (quoted(text), quoted(rest));
+                return Some(format!(
+                    "parsing time {text} as \"{LAYOUT}\": cannot parse {rest} as \"{part}\""
+                ));
+            }
+        }
+    }
+    Some(format!("parsing time {}: out of range", quoted(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(kind: ObjectKind, body: &str) -> String {
+        let refused = read(kind, body, FieldValidation::Warn).expect_err("refused");
+        assert_eq!(refused.code, 400);
+        refused.message
+    }
+
+    #[test]
+    fn wrong_types_are_told_as_go_does() {
+        let start = "PriorityClass in version \"v1\" cannot be handled as a PriorityClass: json: \
+                     cannot unmarshal ";
+        for (body, end) in [
+            (
+                r#"{"value": "12"}"#,
+                "string into Go struct field PriorityClass.value of type int32",
+            ),
+            (
+                r#"{"value": 1.50}"#,
+                "number 1.50 into Go struct field PriorityClass.value of type int32",
+            ),
+            (
+                r#"{"value": 2147483648}"#,
+                "number 2147483648 into Go struct field PriorityClass.value of type int32",
+            ),
+            (
+                r#"{"preemptionPolicy": 1}"#,
+                "number into Go struct field PriorityClass.preemptionPolicy of type \
+                 v1.PreemptionPolicy",
+            ),
+            (
+                r#"{"metadata": {"labels": {"a": true}}}"#,
+                "bool into Go struct field ObjectMeta.metadata.labels.a of type string",
+            ),
+        ] {
+            let message = refusal(ObjectKind::PriorityClass, body);
+            assert_eq!(message, format!("{start}{end}"), "{body}");
+        }
+        let body = r#"{"spec": {"containers": [{"env": [{"name": "A", "value": 1}]}]}}"#;
+        assert_eq!(
+            refusal(ObjectKind::Pod, body),
+            "Pod in version \"v1\" cannot be handled as a Pod: json: cannot unmarshal number into \
+             Go struct field EnvVar.spec.containers.env.value of type string"
+        );
+    }
+
+    #[test]
+    fn what_is_strange_is_told_in_its_order() {
+        let body = r#"{"value": 1, "b": 1, "a": 2, "value": 2,
+                       "metadata": {"name": "x", "labels": {"k": "1", "k": "2"}}}"#;
+        let read_as = |validation| read(ObjectKind::PriorityClass, body, validation);
+        let strange = [
+            "unknown field \"b\"",
+            "unknown field \"a\"",
+            "duplicate field \"value\"",
+            "duplicate field \"metadata.labels.k\"",
+        ];
+        let body = read_as(FieldValidation::Warn).expect("read");
+        assert_eq!(body.warnings, strange);
+        assert_eq!(body.value["value"], 2);
+        assert_eq!(
+            read_as(FieldValidation::Ignore)
+                .expect("read")
+                .warnings
+                .len(),
+            0
+        );
+        let refused = read_as(FieldValidation::Strict).expect_err("refused");
+        let end = format!(": strict decoding error: {}", strange.join(", "));
+        assert!(refused.message.ends_with(&end), "{}", refused.message);
+    }
+
+    #[test]
+    fn a_body_is_of_the_kind_of_the_request() {
+        let kind = ObjectKind::PriorityClass;
+        let pod = r#"{"apiVersion": "v1", "kind": "Pod"}"#;
+        assert_eq!(
+            refusal(kind, pod),
+            "the API version in the data (v1) does not match the expected API version \
+             (scheduling.k8s.io/v1)"
+        );
+        let nothing = r#"{"apiVersion": "scheduling.k8s.io/v1", "kind": "Whale"}"#;
+        assert!(refusal(kind, nothing).contains("no kind \"Whale\" is registered"));
+        assert!(refusal(kind, "nonsense").ends_with("(6e6f6e73656e7365)"));
+    }
+}

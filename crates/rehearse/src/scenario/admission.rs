@@ -1,0 +1,176 @@
+//! New pods as the API server would store them: defaulted and admitted.
+//!
+//! Limit ranges and runtime classes count as far as they are in the input; a pod whose runtime
+//! class is not there is let through, for inputs seldom have everything.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use outrank_admission::limit_ranger::{self, LIMIT_RANGER};
+use outrank_admission::{PriorityResolver, runtime_class};
+use outrank_api::defaults::{add_default_tolerations, default_pod};
+use outrank_api::types::{LimitRange, Pod, PodSpec, PriorityClass, RuntimeClass};
+
+/// What admission looks up.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AdmissionObjects {
+    pub(super) priority_classes: Vec<PriorityClass>,
+    /// By namespace and name.
+    pub(super) limit_ranges: BTreeMap<String, BTreeMap<String, LimitRange>>,
+    /// By name.
+    pub(super) runtime_classes: BTreeMap<String, RuntimeClass>,
+}
+
+impl AdmissionObjects {
+    pub(super) fn add_limit_range(&mut self, range: LimitRange) {
+        let metadata = &range.metadata;
+        let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
+        let ranges = self.limit_ranges.entry(namespace).or_default();
+        ranges.insert(name, range);
+    }
+}
+
+/// Defaults and admits pods; pods that share a spec before share one afterwards.
+pub(super) struct Admission<'o> {
+    objects: &'o AdmissionObjects,
+    resolver: PriorityResolver,
+    /// By the address of the spec before, which the entry keeps alive, and the namespace if
+    /// that matters.
+    seen: HashMap<(*const PodSpec, String), (Arc<PodSpec>, Admitted)>,
+}
+
+/// An admitted spec and what LimitRanger notes about it, or admission's message.
+type Admitted = Result<(Arc<PodSpec>, Option<String>), String>;
+
+impl<'o> Admission<'o> {
+    /// # Errors
+    /// If a priority class could not be created.
+    pub(super) fn new(objects: &'o AdmissionObjects) -> Result<Self, String> {
+        let resolver = PriorityResolver::new(&objects.priority_classes);
+        for class in &objects.priority_classes {
+            resolver
+                .admit_class(class)
+                .map_err(|error| format!("PriorityClass {}: {error}", class.metadata.name))?;
+        }
+        Ok(Self {
+            objects,
+            resolver,
+            seen: HashMap::new(),
+        })
+    }
+
+    /// # Errors
+    /// Admission's message, if the pod is refused.
+    pub(super) fn admit(&mut self, pod: &mut Pod) -> Result<(), String> {
+        let is_limited = self
+            .objects
+            .limit_ranges
+            .contains_key(&pod.metadata.namespace);
+        let namespace = match is_limited {
+            true => pod.metadata.namespace.clone(),
+            false => String::new(),
+        };
+        let key = (Arc::as_ptr(&pod.spec), namespace);
+        if let Some((_, admitted)) = self.seen.get(&key) {
+            let (spec, note) = admitted.clone()?;
+            pod.spec = spec;
+            if let Some(note) = note {
+                pod.metadata
+                    .annotations
+                    .insert(LIMIT_RANGER.to_owned(), note);
+            }
+            return Ok(());
+        }
+        let before = Arc::clone(&pod.spec);
+        let result = self.admit_anew(pod).map(|()| {
+            let note = pod.metadata.annotations.get(LIMIT_RANGER);
+            (Arc::clone(&pod.spec), note.filter(|_| is_limited).cloned())
+        });
+        self.seen.insert(key, (before, result.clone()));
+        result.map(|_| ())
+    }
+
+    /// The plugins in the order of their phases: what they fill in, then what they refuse.
+    fn admit_anew(&self, pod: &mut Pod) -> Result<(), String> {
+        default_pod(pod);
+        let ranges = self.objects.limit_ranges.get(&pod.metadata.namespace);
+        let ranges = || ranges.into_iter().flat_map(BTreeMap::values);
+        ranges().for_each(|range| limit_ranger::fill_in(range, pod));
+        self.resolver
+            .resolve(pod)
+            .map_err(|error| error.to_string())?;
+        add_default_tolerations(pod);
+        let runtime_class = pod.spec.runtime_class_name.as_ref();
+        let runtime_class = runtime_class.and_then(|name| self.objects.runtime_classes.get(name));
+        if let Some(class) = runtime_class {
+            runtime_class::write(pod, class)?;
+        }
+        for range in ranges() {
+            let problems = limit_ranger::pod_problems(range, pod);
+            if !problems.is_empty() {
+                return Err(limit_ranger::message(&problems));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(namespace: &str, spec: &Arc<PodSpec>) -> Pod {
+        let mut pod = Pod {
+            spec: Arc::clone(spec),
+            ..Pod::default()
+        };
+        namespace.clone_into(&mut pod.metadata.namespace);
+        pod
+    }
+
+    #[test]
+    fn limits_are_those_of_the_namespace() {
+        let range = json!({
+            "metadata": {"name": "l", "namespace": "small"},
+            "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "100m"},
+                                 "min": {"memory": "1Gi"}}]},
+        });
+        let mut objects = AdmissionObjects::default();
+        objects.add_limit_range(serde_json::from_value(range).expect("a LimitRange"));
+        let mut admission = Admission::new(&objects).expect("no class is wrong");
+        let spec = |memory: &str| {
+            let requests = json!({"requests": {"memory": memory}});
+            let spec = json!({"containers": [{"name": "c", "resources": requests}]});
+            serde_json::from_value::<Arc<PodSpec>>(spec).expect("a spec")
+        };
+        let (large, small) = (spec("2Gi"), spec("2Mi"));
+        // Twice: the second time from what is remembered.
+        for _ in 0..2 {
+            let mut elsewhere = pod("large", &small);
+            assert_eq!(admission.admit(&mut elsewhere), Ok(()));
+            assert!(elsewhere.metadata.annotations.is_empty());
+            assert!(
+                !elsewhere.spec.containers[0]
+                    .resources
+                    .requests
+                    .contains_key("cpu")
+            );
+            let mut here = pod("small", &large);
+            assert_eq!(admission.admit(&mut here), Ok(()));
+            assert_eq!(
+                here.metadata.annotations[LIMIT_RANGER],
+                "LimitRanger plugin set: cpu request for container c"
+            );
+            assert_eq!(
+                here.spec.containers[0].resources.requests["cpu"].milli_value(),
+                100
+            );
+            assert_eq!(
+                admission.admit(&mut pod("small", &small)),
+                Err("minimum memory usage per Container is 1Gi, but request is 2Mi".to_owned())
+            );
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! `outrank rehearse`: who lands where, who waits and why.
 
+mod admission;
 mod text;
 
 use std::collections::HashSet;
@@ -23,6 +24,7 @@ use outrank_rehearse::scenario::{NodeTaint, ObjectName, Scale};
 use outrank_rehearse::trace::{Trace, TraceColumns, TraceOptions, read_trace};
 use outrank_rehearse::{Changes, RunOptions, Scenario, replay, run, unmatched};
 
+use self::admission::AdmissionArguments;
 use crate::config::{self, PolicyCompat};
 use crate::{print_structured, progress, refuse, tell, write_out};
 
@@ -95,6 +97,9 @@ pub(crate) struct Rehearse {
 
     #[command(flatten)]
     changes: ChangeArguments,
+
+    #[command(flatten)]
+    admission: AdmissionArguments,
 
     /// A trace instead of files: one CSV file of machines and one of tasks.
     #[arg(long, num_args = 2, value_names = ["NODES.csv", "PODS.csv"])]
@@ -239,7 +244,8 @@ enum FailOn {
 
 pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
     check_arguments(arguments);
-    let (options, config_warnings) = read_options(arguments)?;
+    let (options, mut config_warnings) = read_options(arguments)?;
+    let admission = arguments.admission.read(&mut config_warnings)?;
     if let [nodes, pods] = arguments.trace.as_slice() {
         let columns = arguments.trace_columns.clone().unwrap_or_default();
         let trace_options = TraceOptions {
@@ -291,11 +297,15 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
     let changes = arguments.changes.on_top_of(applied.objects);
     // Compared with this, the report says what the change causes.
     let without = match changes.is_empty() {
-        false => Some(Scenario::new(cluster.objects.clone(), Changes::default())),
+        false => Some(Scenario::with_admission(
+            cluster.objects.clone(),
+            Changes::default(),
+            &admission,
+        )),
         true => None,
     };
     let without = without.transpose().map_err(anyhow::Error::msg)?;
-    let scenario = Scenario::new(cluster.objects, changes);
+    let scenario = Scenario::with_admission(cluster.objects, changes, &admission);
     let scenario = scenario.map_err(anyhow::Error::msg)?;
     let mut warnings = cluster.warnings + applied.warnings + config_warnings;
     warnings += tell_warnings(&scenario.warnings);

@@ -31,7 +31,7 @@ pub struct Report {
     pub deleted: Vec<String>,
     /// Pods of other schedulers, which are left alone, by scheduler name.
     pub other_schedulers: BTreeMap<String, Vec<String>>,
-    /// Pods that name their node and that the kubelet there would refuse.
+    /// Pods that name their node and that the kubelet there refuses.
     pub kubelet_refusals: Vec<KubeletRefusal>,
     /// Use of each resource over all nodes.
     pub resources: BTreeMap<String, ResourceUse>,
@@ -162,6 +162,9 @@ pub struct Victim {
     pub killed_by_priority: i32,
     /// Whether a PodDisruptionBudget does not allow it to go.
     pub pdb_violated: bool,
+    /// Whether the kubelet kills it, for a critical pod that came to its node, and not the
+    /// scheduler.
+    pub by_kubelet: bool,
     /// How many kills there are up to this one, each by the replacement of the victim before;
     /// 1 if no other kill led to it.
     pub chain_length: usize,
@@ -277,7 +280,7 @@ pub struct NoPreemption {
     pub tried: Vec<PodReason>,
 }
 
-/// A pod that the kubelet of its node would refuse.
+/// A pod that the kubelet of its node refuses: it fails, and uses nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeletRefusal {
@@ -285,7 +288,7 @@ pub struct KubeletRefusal {
     pub pod: String,
     /// The node that the pod names.
     pub node: String,
-    /// What check it fails.
+    /// The reason in its status, such as `OutOfcpu`; `NodeNotFound` if there is no such node.
     pub reason: String,
     /// Details.
     pub message: String,

@@ -2,6 +2,7 @@
 
 mod explanation;
 pub(crate) mod kills;
+mod kubelet;
 mod usage;
 
 use std::borrow::Cow;
@@ -14,16 +15,12 @@ use outrank_engine::diagnosis::Diagnosis;
 use outrank_engine::extensions::Extensions;
 use outrank_engine::framework::{Code, Refusal};
 use outrank_engine::ids::{NodeId, PodId};
-use outrank_engine::plugins::node_affinity::NodeAffinity;
-use outrank_engine::plugins::node_ports::NodePorts;
-use outrank_engine::plugins::node_resources_fit::NodeResourcesFit;
 use outrank_engine::preemption::PostFilterRefusal;
 use outrank_engine::{Engine, EngineConfig, Event, Outcome, PodState, TimeNanos};
 
 use crate::report::{
     KubeletRefusal, NoPreemption, PendingPod, PendingState, PlacedPod, PodReason, Report, Summary,
 };
-use crate::scenario::left_out::evicting_taint;
 use crate::scenario::{Scenario, owner_of};
 use kills::{BudgetBook, Life};
 use usage::Usage;
@@ -90,10 +87,12 @@ pub fn run(
         lives: HashMap::new(),
         replaced: 0,
         given_up: Vec::new(),
+        arriving: Vec::new(),
     };
     run.load_nodes(scenario);
-    run.load_bound(scenario);
+    run.load_running(scenario);
     run.load_budgets(scenario);
+    run.arrive(scenario);
     let before = Usage::of(run.engine.cluster());
     run.load_changes(scenario);
     run.schedule(progress);
@@ -126,6 +125,8 @@ struct Run<'s> {
     replaced: u64,
     /// Pods that are no longer made anew, and who had them killed last.
     given_up: Vec<(Pod, String)>,
+    /// Pods that have a node and do not run yet, and whether they are to stay.
+    arriving: Vec<(&'s Pod, bool)>,
 }
 
 impl<'s> Run<'s> {
@@ -139,13 +140,13 @@ impl<'s> Run<'s> {
         }
     }
 
-    /// Pods that are on their nodes before anything is changed or decided.
-    fn load_bound(&mut self, scenario: &'s Scenario) {
+    /// Pods that run before anything is changed or decided. Others that have their node come to it
+    /// after them.
+    fn load_running(&mut self, scenario: &'s Scenario) {
         let staying = scenario.pods.iter().map(|pod| (pod, true));
         let leaving = scenario.deleted.iter().map(|pod| (pod, false));
         let bound = staying.chain(leaving);
         let bound = bound.filter(|(pod, _)| !pod.is_finished() && !pod.spec.node_name.is_empty());
-        // Those that run are there first; the others come to their node after them.
         let (running, arriving): (Vec<_>, Vec<_>) =
             bound.partition(|(pod, _)| pod.status.phase == "Running");
         let nodes = scenario
@@ -161,12 +162,7 @@ impl<'s> Run<'s> {
                 self.note_healthy(id);
             }
         }
-        for (pod, stays) in arriving {
-            if stays {
-                self.check_as_kubelet(pod, &nodes);
-            }
-            self.add(Cow::Borrowed(pod));
-        }
+        self.arriving = arriving;
     }
 
     /// Pods that go, and pods that want a place.
@@ -211,30 +207,6 @@ impl<'s> Run<'s> {
         let id = self.engine.pod(&metadata.namespace, &metadata.name)?;
         self.pods.insert(id, pod);
         Some(id)
-    }
-
-    /// Lists a pod that was bound to its node by somebody else if the kubelet would refuse
-    /// it there. It counts as placed all the same.
-    fn check_as_kubelet(&mut self, pod: &Pod, nodes: &HashMap<&str, &Node>) {
-        let Some(node) = self.engine.cluster().node(&pod.spec.node_name) else {
-            return self.kubelet_refuses(pod, "NodeNotFound", "there is no such node".into());
-        };
-        let plugins = [NodeResourcesFit::NAME, NodeAffinity::NAME, NodePorts::NAME];
-        self.engine.handle(Event::PodPending(pod.clone()), self.now);
-        let id = self.engine.pod(&pod.metadata.namespace, &pod.metadata.name);
-        let refusal = id.and_then(|id| self.engine.refusal(id, node, &plugins));
-        if let Some(refusal) = refusal {
-            let cluster = self.engine.cluster();
-            let texts = refusal.reasons.iter().map(|reason| reason.text(cluster));
-            let message = texts.collect::<Vec<_>>().join(", ");
-            return self.kubelet_refuses(pod, refusal.plugin, message);
-        }
-        let object = nodes.get(pod.spec.node_name.as_str());
-        let untolerated = object.and_then(|node| evicting_taint(pod, node));
-        if let Some(taint) = untolerated {
-            let message = format!("node has the untolerated NoExecute taint {}", taint.key);
-            self.kubelet_refuses(pod, "TaintToleration", message);
-        }
     }
 
     fn kubelet_refuses(&mut self, pod: &Pod, reason: &str, message: String) {

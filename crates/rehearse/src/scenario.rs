@@ -7,16 +7,18 @@ mod budgets;
 mod changes;
 mod commands;
 mod garbage;
-pub(crate) mod left_out;
+mod left_out;
+mod quotas;
 mod replica_sets;
 mod rollouts;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use outrank_api::decode::{LoadedObject, Object, ObjectKey, ObjectKind};
 use outrank_api::quantity::{Format, Quantity};
 use outrank_api::time::unix_nanos;
-use outrank_api::types::{Node, Pod, PodDisruptionBudget, PriorityClass};
+use outrank_api::types::{Node, Pod, PodDisruptionBudget, PodSpec, PriorityClass};
 use outrank_controllers::volumes::PersistentVolumeBinder;
 use outrank_controllers::{Workload, reconcile};
 use outrank_engine::Event;
@@ -24,8 +26,10 @@ use outrank_engine::Event;
 use crate::run::kills::scales;
 use crate::storage;
 
-use admission::{Admission, AdmissionObjects};
+use admission::{Admission, AdmissionObjects, RESOURCE_QUOTA};
+use quotas::Quotas;
 
+pub use admission::AdmissionOptions;
 pub use changes::{Changes, NodeTaint, ObjectName, Scale};
 
 /// A cluster with everything that wants to run on it.
@@ -75,7 +79,19 @@ impl Scenario {
     /// # Errors
     /// If a change does not go together with what is there, a priority class could not be
     /// created, or workloads ask for too many pods.
-    pub fn new(mut objects: Vec<LoadedObject>, mut changes: Changes) -> Result<Self, String> {
+    pub fn new(objects: Vec<LoadedObject>, changes: Changes) -> Result<Self, String> {
+        Self::with_admission(objects, changes, &AdmissionOptions::default())
+    }
+
+    /// The same where the API server's admission is not configured as usual.
+    ///
+    /// # Errors
+    /// As [`Scenario::new`].
+    pub fn with_admission(
+        mut objects: Vec<LoadedObject>,
+        mut changes: Changes,
+        options: &AdmissionOptions,
+    ) -> Result<Self, String> {
         let mut warnings = Vec::new();
         // Before any change: pods that run are of the templates that were.
         let missing = replica_sets::missing(&objects);
@@ -134,7 +150,6 @@ impl Scenario {
         warnings.extend(nodes.iter().filter_map(without_resources));
         warnings.extend(boundless_requests(pods.iter().chain(&reconciled.create)));
         warnings.extend(left_out::evictions(&nodes, &pods));
-        warnings.extend(left_out::quotas(&objects));
         let new_pods = pods
             .iter()
             .filter(|pod| !is_stored(pod) && !pod.is_finished());
@@ -158,7 +173,14 @@ impl Scenario {
             as_of_nanos: newest_time(&objects),
             ..Self::default()
         };
-        scenario.admit(pods, reconciled.create, &admission)?;
+        let mut quotas = Quotas::default();
+        if options.runs(RESOURCE_QUOTA) {
+            let stored = pods.iter().filter(|pod| is_stored(pod));
+            let limited = &options.limited_resources;
+            quotas = Quotas::new(&objects, stored, limited, scenario.as_of_nanos);
+        }
+        let mut admission = Admission::new(&admission, options, quotas)?;
+        scenario.admit(pods, reconciled.create, &mut admission);
         let (storage, binder) = storage::prepare(
             &objects,
             &scenario.nodes,
@@ -190,17 +212,13 @@ impl Scenario {
             priority_classes: classes.to_vec(),
             ..AdmissionObjects::default()
         };
-        scenario.admit(pods, Vec::new(), &admission)?;
+        let options = AdmissionOptions::default();
+        let mut admission = Admission::new(&admission, &options, Quotas::default())?;
+        scenario.admit(pods, Vec::new(), &mut admission);
         Ok(scenario)
     }
 
-    fn admit(
-        &mut self,
-        present: Vec<Pod>,
-        created: Vec<Pod>,
-        objects: &AdmissionObjects,
-    ) -> Result<(), String> {
-        let mut admission = Admission::new(objects)?;
+    fn admit(&mut self, present: Vec<Pod>, created: Vec<Pod>, admission: &mut Admission<'_>) {
         let present = present.into_iter().map(|pod| (is_stored(&pod), pod));
         let created = created.into_iter().map(|pod| (false, pod));
         for (is_stored, mut pod) in present.chain(created) {
@@ -218,7 +236,6 @@ impl Scenario {
                 }),
             }
         }
-        Ok(())
     }
 }
 

@@ -13,8 +13,8 @@
 mod kubelets;
 mod timeline;
 
+use outrank_controllers::Controllers;
 use outrank_controllers::virtual_cluster::{PodLife, VirtualCluster};
-use outrank_controllers::{Change, Controllers, Write};
 use outrank_engine::EngineConfig;
 use outrank_engine::extensions::Extensions;
 use outrank_scheduler::Scheduler;

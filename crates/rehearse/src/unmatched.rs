@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use outrank_admission::priority::SYSTEM_CLASSES;
+use outrank_admission::priority_class::SYSTEM_CLASSES;
 use outrank_engine::Event;
 use outrank_engine::preemption::safety::PreemptionBudget;
 use outrank_engine::profile::ProfileConfig;

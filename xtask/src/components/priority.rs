@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use outrank_admission::priority_class::system_classes;
 use outrank_admission::write::Stamp;
 use outrank_admission::{
-    AdmissionChain, Attributes, ClassRules, Cluster, Operation, PluginSelection, PriorityResolver,
+    AdmissionChain, Attributes, ClassRules, Cluster, Operation, PluginFlags, PriorityResolver,
     Writes,
 };
 use outrank_api::decode::ObjectKind;
@@ -78,7 +78,7 @@ impl Cluster for Classes {
 
 impl Store {
     fn new() -> Result<Self, String> {
-        let chain = AdmissionChain::default_plugins(&PluginSelection::default());
+        let chain = AdmissionChain::default_plugins(&PluginFlags::default());
         let mut store = Self {
             classes: BTreeMap::new(),
             chain: chain.map_err(|errors| errors.join("; "))?,

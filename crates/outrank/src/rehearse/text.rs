@@ -365,7 +365,7 @@ fn rest(report: &Report, out: &mut String) {
         }
     }
     if !report.kubelet_refusals.is_empty() {
-        let _ = writeln!(out, "\nTHE KUBELET WOULD REFUSE");
+        let _ = writeln!(out, "\nREFUSED BY THE KUBELET");
         let mut groups: BTreeMap<[&str; 3], Vec<&str>> = BTreeMap::new();
         for refusal in &report.kubelet_refusals {
             let group = [&refusal.node, &refusal.reason, &refusal.message];

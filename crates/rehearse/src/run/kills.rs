@@ -19,6 +19,15 @@ use super::Run;
 use crate::report::{PreemptionLoop, Replacement, ReplacementState, Victim};
 use crate::scenario::owner_of;
 
+/// Why a pod is killed for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The scheduler preempts it, perhaps against a budget.
+    Preemption { pdb_violated: bool },
+    /// The kubelet makes room for a critical pod. It knows no budgets.
+    Kubelet,
+}
+
 /// What became of a pod that was made in place of a victim.
 #[derive(Clone, Debug)]
 pub(super) struct Life {
@@ -142,11 +151,14 @@ impl<'s> Run<'s> {
         let node = self.engine.cluster().name(preemption.node).to_owned();
         for victim in &preemption.victims.pods {
             let violates = preemption.victims.violating.contains(victim);
-            self.kill(*victim, preemptor, &node, violates);
+            let cause = Cause::Preemption {
+                pdb_violated: violates,
+            };
+            self.kill(*victim, preemptor, &node, cause);
         }
     }
 
-    fn kill(&mut self, victim: PodId, preemptor: PodId, node: &str, pdb_violated: bool) {
+    pub(super) fn kill(&mut self, victim: PodId, preemptor: PodId, node: &str, cause: Cause) {
         let Some(pod) = self.pods.remove(&victim) else {
             return;
         };
@@ -168,13 +180,13 @@ impl<'s> Run<'s> {
             // It was on its way already: nobody kills it.
             return;
         }
-        let mut record = self.victim(&pod, preemptor, node, pdb_violated);
+        let mut record = self.victim(&pod, preemptor, node, cause);
         record.chain_length = 1 + self.lives.get(&preemptor).map_or(0, |it| it.chain_length);
         self.replace(&pod, life, &mut record);
         self.report.victims.push(record);
     }
 
-    fn victim(&self, pod: &Pod, preemptor: PodId, node: &str, pdb_violated: bool) -> Victim {
+    fn victim(&self, pod: &Pod, preemptor: PodId, node: &str, cause: Cause) -> Victim {
         let started = pod.status.start_time.as_deref().and_then(unix_nanos);
         let running = started.map(|started| (self.as_of_nanos - started).max(0));
         let killer = self.pods.get(&preemptor);
@@ -191,7 +203,8 @@ impl<'s> Run<'s> {
                 .unwrap_or(TERMINATION_GRACE_PERIOD_SECONDS),
             killed_by: killer.map(|pod| pod.key()).unwrap_or_default(),
             killed_by_priority: killer.and_then(|pod| pod.spec.priority).unwrap_or(0),
-            pdb_violated,
+            pdb_violated: cause == Cause::Preemption { pdb_violated: true },
+            by_kubelet: cause == Cause::Kubelet,
             chain_length: 1,
             replacement: Replacement::default(),
             without_change: false,

@@ -7,9 +7,41 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use outrank_admission::limit_ranger::{self, LIMIT_RANGER};
+use outrank_admission::plugin_names::PluginFlags;
 use outrank_admission::{PriorityResolver, runtime_class};
 use outrank_api::defaults::{add_default_tolerations, default_pod};
-use outrank_api::types::{LimitRange, Pod, PodSpec, PriorityClass, RuntimeClass};
+use outrank_api::types::{LimitRange, LimitedResource, Pod, PodSpec, PriorityClass, RuntimeClass};
+
+use super::quotas::Quotas;
+
+/// The plugin that quotas belong to.
+pub(super) const RESOURCE_QUOTA: &str = "ResourceQuota";
+
+/// How the API server admits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdmissionOptions {
+    /// Names of the plugins that run. Of those that are not part of Outrank none has an effect.
+    pub plugins: Vec<&'static str>,
+    /// Resources that nobody may use without a quota for them.
+    pub limited_resources: Vec<LimitedResource>,
+}
+
+impl Default for AdmissionOptions {
+    /// As kube-apiserver does unless told otherwise.
+    fn default() -> Self {
+        Self {
+            // No flag, no mistake in it.
+            plugins: PluginFlags::default().plugins().unwrap_or_default(),
+            limited_resources: Vec::new(),
+        }
+    }
+}
+
+impl AdmissionOptions {
+    pub(super) fn runs(&self, plugin: &str) -> bool {
+        self.plugins.contains(&plugin)
+    }
+}
 
 /// What admission looks up.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +65,9 @@ impl AdmissionObjects {
 /// Defaults and admits pods; pods that share a spec before share one afterwards.
 pub(super) struct Admission<'o> {
     objects: &'o AdmissionObjects,
+    options: &'o AdmissionOptions,
     resolver: PriorityResolver,
+    quotas: Quotas,
     /// By the address of the spec before, which the entry keeps alive, and the namespace if
     /// that matters.
     seen: HashMap<(*const PodSpec, String), (Arc<PodSpec>, Admitted)>,
@@ -45,7 +79,11 @@ type Admitted = Result<(Arc<PodSpec>, Option<String>), String>;
 impl<'o> Admission<'o> {
     /// # Errors
     /// If a priority class could not be created.
-    pub(super) fn new(objects: &'o AdmissionObjects) -> Result<Self, String> {
+    pub(super) fn new(
+        objects: &'o AdmissionObjects,
+        options: &'o AdmissionOptions,
+        quotas: Quotas,
+    ) -> Result<Self, String> {
         let resolver = PriorityResolver::new(&objects.priority_classes);
         for class in &objects.priority_classes {
             resolver
@@ -54,7 +92,9 @@ impl<'o> Admission<'o> {
         }
         Ok(Self {
             objects,
+            options,
             resolver,
+            quotas,
             seen: HashMap::new(),
         })
     }
@@ -62,6 +102,12 @@ impl<'o> Admission<'o> {
     /// # Errors
     /// Admission's message, if the pod is refused.
     pub(super) fn admit(&mut self, pod: &mut Pod) -> Result<(), String> {
+        self.admit_spec(pod)?;
+        self.quotas.admit(pod)
+    }
+
+    /// All but quotas, which look at one pod after the other.
+    fn admit_spec(&mut self, pod: &mut Pod) -> Result<(), String> {
         let is_limited = self
             .objects
             .limit_ranges
@@ -93,14 +139,21 @@ impl<'o> Admission<'o> {
     /// The plugins in the order of their phases: what they fill in, then what they refuse.
     fn admit_anew(&self, pod: &mut Pod) -> Result<(), String> {
         default_pod(pod);
+        let runs = |plugin: &str| self.options.runs(plugin);
         let ranges = self.objects.limit_ranges.get(&pod.metadata.namespace);
+        let ranges = ranges.filter(|_| runs("LimitRanger"));
         let ranges = || ranges.into_iter().flat_map(BTreeMap::values);
         ranges().for_each(|range| limit_ranger::fill_in(range, pod));
-        self.resolver
-            .resolve(pod)
-            .map_err(|error| error.to_string())?;
-        add_default_tolerations(pod);
+        if runs("Priority") {
+            self.resolver
+                .resolve(pod)
+                .map_err(|error| error.to_string())?;
+        }
+        if runs("DefaultTolerationSeconds") {
+            add_default_tolerations(pod);
+        }
         let runtime_class = pod.spec.runtime_class_name.as_ref();
+        let runtime_class = runtime_class.filter(|_| runs("RuntimeClass"));
         let runtime_class = runtime_class.and_then(|name| self.objects.runtime_classes.get(name));
         if let Some(class) = runtime_class {
             runtime_class::write(pod, class)?;
@@ -139,7 +192,9 @@ mod tests {
         });
         let mut objects = AdmissionObjects::default();
         objects.add_limit_range(serde_json::from_value(range).expect("a LimitRange"));
-        let mut admission = Admission::new(&objects).expect("no class is wrong");
+        let options = AdmissionOptions::default();
+        let admission = Admission::new(&objects, &options, Quotas::default());
+        let mut admission = admission.expect("no class is wrong");
         let spec = |memory: &str| {
             let requests = json!({"requests": {"memory": memory}});
             let spec = json!({"containers": [{"name": "c", "resources": requests}]});

@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrank_admission::resource_quota::{
-    GroupResource, LimitedResource, Operation, QuotaObject, QuotaRequest, admit, status,
+    GroupResource, Operation, QuotaObject, QuotaRequest, admit, status,
 };
 use outrank_api::decode::{Object, ObjectKind};
-use outrank_api::types::{Pod, ResourceQuota};
+use outrank_api::types::{LimitedResource, Pod, ResourceQuota};
 
 /// Quotas by namespace, and resources that nobody may use without one.
 #[derive(Debug, Default)]
@@ -48,14 +48,19 @@ impl Quotas {
 
     fn count<'p>(&mut self, objects: &[Object], pods: impl Iterator<Item = &'p Pod>) {
         let kinds = ObjectKind::ALL.iter().copied();
-        let resources: BTreeMap<ObjectKind, GroupResource> =
-            kinds.map(|kind| (kind, GroupResource::from(kind))).collect();
+        let resources: BTreeMap<ObjectKind, GroupResource> = kinds
+            .map(|kind| (kind, GroupResource::from(kind)))
+            .collect();
         let countable: BTreeSet<GroupResource> = resources.values().cloned().collect();
         let pods: Vec<&Pod> = pods.collect();
         for (namespace, quotas) in &mut self.by_namespace {
-            let pods = pods.iter().filter(|pod| pod.metadata.namespace == *namespace);
+            let pods = pods
+                .iter()
+                .filter(|pod| pod.metadata.namespace == *namespace);
             let pods = pods.map(|pod| (ObjectKind::Pod, QuotaObject::Pod(pod)));
-            let others = objects.iter().filter(|it| it.metadata().namespace == *namespace);
+            let others = objects
+                .iter()
+                .filter(|it| it.metadata().namespace == *namespace);
             let others = others.filter_map(|it| Some((it.kind(), seen_by_quotas(it)?)));
             let content: Vec<(ObjectKind, QuotaObject<'_>)> = pods.chain(others).collect();
             for quota in quotas {

@@ -28,9 +28,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use outrank_api::node_selector::RequiredNodeAffinity;
-use outrank_api::pod_resources::{
-    incoming_requests, is_extended_resource_name, is_scalar_resource_name,
-};
+use outrank_api::pod_resources::{incoming_requests, is_extended_resource_name};
 use outrank_api::quantity::Quantity;
 use outrank_api::taints::find_untolerated;
 use outrank_api::types::{Node, Pod, StringMap};
@@ -280,7 +278,6 @@ fn insufficient_resources(
             requested
         };
         let used = used.scalar.get(name).copied().unwrap_or(0);
-        debug_assert!(is_scalar_resource_name(name), "{name}");
         need(name, requested, used, whole(name));
     }
     failures

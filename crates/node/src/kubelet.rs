@@ -232,12 +232,9 @@ impl Kubelet {
         if outage == Outage::PoweredOff {
             lost = self.lose_power(since);
         }
-        let waiting = std::mem::take(&mut self.queue);
         for input in std::mem::take(&mut self.missed) {
             self.apply(input, now);
         }
-        let arrived = std::mem::replace(&mut self.queue, waiting);
-        self.queue.extend(arrived);
         self.readmit(lost, now);
         self.report_all(now);
         self.settle(now);
@@ -265,7 +262,6 @@ impl Kubelet {
             let Some(time) = due.filter(|time| *time <= now) else {
                 return;
             };
-            self.heartbeat(time);
             while let Some((_, number)) = self.timers.first().filter(|(due, _)| *due <= time) {
                 let number = *number;
                 self.live(number, |life, events| life.advance(time, events));
@@ -301,7 +297,6 @@ impl Kubelet {
         }
         if is_first || !self.is_said_to_be_ready() {
             self.status_due = Some(now);
-            self.heartbeat(now);
         }
     }
 
@@ -408,7 +403,9 @@ impl Kubelet {
         }
         tracked.is_orphan = true;
         match tracked.stage {
-            Stage::Alive if is_static_pod(&tracked.pod) => self.create_mirror_pod(number),
+            Stage::Alive | Stage::Waiting if is_static_pod(&tracked.pod) => {
+                self.create_mirror_pod(number);
+            }
             Stage::Alive => {
                 // Another pod of this name may come before this one has ended.
                 self.numbers.remove(&tracked.key);
@@ -444,6 +441,7 @@ impl Kubelet {
     /// Looks at what changed and writes what came of it, then admits who waits, until nothing
     /// moves any more. Pods that have ended give up their place before another is considered.
     fn settle(&mut self, now: TimeNanos) {
+        self.heartbeat(now);
         loop {
             while let Some(number) = self.changed.pop_first() {
                 self.look_at(number, now);
@@ -467,6 +465,9 @@ impl Kubelet {
         let (Some(tracked), Some(node)) = (self.pods.get(&number), &self.node) else {
             return;
         };
+        if tracked.stage != Stage::Waiting {
+            return;
+        }
         // What is asked for when the labels do not fit is the node as it is known here.
         match admit(&tracked.pod, node, &self.active_pods, || None) {
             Verdict::Admitted { victims } if victims.is_empty() => self.begin(number, now),
@@ -759,10 +760,9 @@ impl Kubelet {
         if self.node.is_some() {
             self.lease_due = self.config.heartbeats.then_some(now);
             self.status_due = Some(now);
-            self.heartbeat(now);
         }
-        let waiting = self.pods.iter();
-        let unreported = waiting.filter(|(_, it)| it.is_unreported || it.stage == Stage::Over);
+        let pods = self.pods.iter();
+        let unreported = pods.filter(|(_, it)| it.is_unreported || it.stage == Stage::Over);
         self.changed.extend(unreported.map(|(number, _)| *number));
     }
 

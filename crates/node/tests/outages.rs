@@ -123,6 +123,23 @@ fn an_eviction_that_the_power_cut_interrupts_is_decided_anew() {
 }
 
 #[test]
+fn a_pod_that_waited_and_was_deleted_meanwhile_is_not_considered_any_more() {
+    let mut cluster = Cluster::new();
+    cluster.create(pod("victim", "2", does(&[("stop-after", "20s")])));
+    let critical = json!({ "spec": { "priority": 2_000_001_000 } });
+    cluster.create(pod("critical", "1", critical));
+    cluster.create(pod("late", "2", json!({})));
+    cluster.run_to(5);
+    cluster.stop_node(Outage::PoweredOff);
+    cluster.delete("late", None);
+    cluster.run_to(50);
+    cluster.start_node();
+    assert_eq!(cluster.phase("critical"), "Running");
+    assert_eq!(cluster.phase("late"), "gone");
+    assert_eq!(cluster.events("late"), Vec::<String>::new());
+}
+
+#[test]
 fn the_lease_is_renewed_every_10_seconds_and_the_status_every_5_minutes() {
     let config = KubeletConfig {
         node_name: "n1".to_owned(),

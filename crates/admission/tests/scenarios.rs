@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use outrank_admission::chain::NamespacePhase;
+use outrank_admission::namespace_lifecycle::NamespacePhase;
 use outrank_admission::priority::{CriticalPods, Priority};
 use outrank_admission::{
     AdmissionChain, AdmissionPlugin, Attributes, Cluster, Operation, PluginSelection,

@@ -9,9 +9,11 @@ mod priority;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+/// Answers an operation of a topic with its input, if it is one of its own.
+type Part = fn(&str, &str, &Value) -> Option<Result<Value, String>>;
+
 /// The parts. Each answers the operations of its topics.
-const PARTS: &[fn(&str, &str, &Value) -> Option<Result<Value, String>>] =
-    &[api::answer, priority::answer];
+const PARTS: &[Part] = &[api::answer, priority::answer];
 
 /// Holds a record of a topic against our answer. `None` if the topic is not served here, or not
 /// this operation; an error is the difference, for people.

@@ -13,7 +13,7 @@
 //!
 //! ```
 //! use outrank_admission::{AdmissionChain, Attributes, Cluster, ClassRules, Operation};
-//! use outrank_admission::{PluginSelection, PriorityResolver, Writes};
+//! use outrank_admission::{PluginFlags, PriorityResolver, Writes};
 //! use outrank_admission::write::Stamp;
 //! use outrank_api::decode::ObjectKind;
 //! use serde_json::json;
@@ -27,7 +27,7 @@
 //! }
 //!
 //! let cluster = NoClasses(PriorityResolver::new([]));
-//! let chain = AdmissionChain::default_plugins(&PluginSelection::default()).unwrap();
+//! let chain = AdmissionChain::default_plugins(&PluginFlags::default()).unwrap();
 //! let writes = Writes { chain: &chain, classes: ClassRules::default(), cluster: &cluster };
 //! let stamp = Stamp { now: "2026-01-01T00:00:00Z", uid: "u", suffix: "", manager: "kubectl" };
 //! let body = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",

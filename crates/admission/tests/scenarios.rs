@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use outrank_admission::chain::NamespacePhase;
+use outrank_admission::namespace_lifecycle::NamespacePhase;
 use outrank_admission::priority::{CriticalPods, Priority};
 use outrank_admission::{
-    AdmissionChain, AdmissionPlugin, Attributes, Cluster, Operation, PluginSelection,
-    PriorityResolver,
+    AdmissionChain, AdmissionPlugin, Attributes, Cluster, Operation, PluginFlags, PriorityResolver,
 };
 use outrank_api::decode::{Object, ObjectKind, decode_value};
 use outrank_api::defaults::default_object;
@@ -95,7 +94,7 @@ fn created_in(namespace: &str, cluster: &TestCluster, object: Value) -> Result<V
     let mut object = decode_value(object).expect("an object");
     namespace.clone_into(&mut object.metadata_mut().namespace);
     default_object(&mut object);
-    let chain = AdmissionChain::default_plugins(&PluginSelection::default()).expect("a chain");
+    let chain = AdmissionChain::default_plugins(&PluginFlags::default()).expect("a chain");
     let attributes = Attributes {
         namespace,
         ..Attributes::of(Operation::Create, object.kind())
@@ -460,7 +459,7 @@ fn nothing_is_made_where_everything_goes() {
     assert_eq!(causes[0].reason, "NamespaceTerminating");
     let refused = created_in("nowhere", &cluster, pod(json!({}))).expect_err("refused");
     assert_eq!(refused.message, "namespaces \"nowhere\" not found");
-    let chain = AdmissionChain::default_plugins(&PluginSelection::default()).expect("a chain");
+    let chain = AdmissionChain::default_plugins(&PluginFlags::default()).expect("a chain");
     let attributes = Attributes {
         name: "kube-system",
         ..Attributes::of(Operation::Delete, ObjectKind::Namespace)
@@ -486,12 +485,12 @@ impl AdmissionPlugin for Quota {
 
 #[test]
 fn plugins_come_in_their_order_and_only_if_they_are_enabled() {
-    let chain = |selection: &PluginSelection| {
+    let chain = |selection: &PluginFlags| {
         let chain = AdmissionChain::default_plugins(selection).expect("a chain");
         chain.with(Quota).names()
     };
     assert_eq!(
-        chain(&PluginSelection::default()),
+        chain(&PluginFlags::default()),
         [
             "NamespaceLifecycle",
             "LimitRanger",
@@ -501,11 +500,11 @@ fn plugins_come_in_their_order_and_only_if_they_are_enabled() {
             "ResourceQuota",
         ]
     );
-    let without = PluginSelection {
+    let without = PluginFlags {
         disable: vec!["Priority".to_owned(), "ResourceQuota".to_owned()],
         ..Default::default()
     };
     assert!(!chain(&without).contains(&"Priority"));
-    let chain = AdmissionChain::default_plugins(&PluginSelection::default()).expect("a chain");
+    let chain = AdmissionChain::default_plugins(&PluginFlags::default()).expect("a chain");
     assert!(chain.left_out().contains(&"ResourceQuota"));
 }

@@ -863,14 +863,22 @@ mod tests {
             let words: Vec<&str> = line.split_whitespace().collect();
             let targets: Vec<String> = match words.as_slice() {
                 [
-                    "required" | "single" | "choice" | "needs",
+                    "required" | "single" | "choice" | "needs" | "present" | "order",
                     type_name,
                     fields @ ..,
                 ] => fields
                     .iter()
                     .map(|field| format!("{type_name}.{field}"))
                     .collect(),
-                ["enum" | "range" | "merge" | "retain", field, ..] => vec![(*field).to_owned()],
+                ["whole", type_name] if !type_name.contains('.') => {
+                    assert!(schema.types.contains_key(type_name), "{type_name}");
+                    Vec::new()
+                }
+                [
+                    "enum" | "range" | "merge" | "retain" | "go" | "keys" | "set" | "whole",
+                    field,
+                    ..,
+                ] => vec![(*field).to_owned()],
                 other => panic!("not a rule: {other:?}"),
             };
             for target in targets {

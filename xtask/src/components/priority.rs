@@ -13,11 +13,11 @@ use outrank_admission::{
     Writes,
 };
 use outrank_api::decode::ObjectKind;
+use outrank_api::metadata;
 use outrank_api::patch::{self, PatchType};
 use outrank_api::request_body::{self, Body, FieldValidation};
 use outrank_api::status::{Status, warning_header};
 use outrank_api::types::PriorityClass;
-use outrank_api::{metadata, status};
 use serde_json::{Value, json};
 
 use super::field;
@@ -209,7 +209,7 @@ impl Store {
     fn get(&self, name: &str) -> Result<&Value, Status> {
         let resource = ObjectKind::PriorityClass.resource();
         let class = self.classes.get(name);
-        class.ok_or_else(|| status::Status::not_found(resource, name))
+        class.ok_or_else(|| Status::not_found(resource, name))
     }
 
     fn cluster(&self) -> Classes {

@@ -305,8 +305,8 @@ mod tests {
             spec(),
             json!({"containers": [{"name": "c", "image": null}, {"name": "b", "image": "j"}]}),
         );
-        assert_eq!(names(&spec), ["a", "c", "b"]);
-        assert_eq!(spec["containers"][1], json!({"name": "c"}));
+        assert_eq!(names(&spec), ["c", "a", "b"]);
+        assert_eq!(spec["containers"][0], json!({"name": "c"}));
         assert_eq!(spec["containers"][2]["image"], "j");
         assert_eq!(spec["containers"][2]["ports"][0]["containerPort"], 80);
     }

@@ -501,7 +501,7 @@ fn plugins_come_in_their_order_and_only_if_they_are_enabled() {
         ]
     );
     let without = PluginFlags {
-        disable: vec!["Priority".to_owned(), "ResourceQuota".to_owned()],
+        disable: Some(vec!["Priority".to_owned(), "ResourceQuota".to_owned()]),
         ..Default::default()
     };
     assert!(!chain(&without).contains(&"Priority"));

@@ -14,6 +14,7 @@
 //! * [`virtual_cluster`]: a cluster in memory where they run under a virtual clock;
 //! * [`volumes`]: claims become bound to volumes;
 //! * [`disruption`]: how many pods PodDisruptionBudgets allow to go;
+//! * [`eviction`]: deleting a pod only if its budget allows it;
 //! * [`taint_eviction`]: when NoExecute taints drive a pod off its node;
 //! * [`node_lifecycle`]: which taints nodes get that are not well, or not heard of;
 //! * [`garbage_collection`], [`pod_garbage_collection`], [`namespace_deletion`]: what goes along
@@ -48,6 +49,7 @@ pub mod cron_job;
 pub mod daemon_set;
 pub mod deployment;
 pub mod disruption;
+pub mod eviction;
 pub mod garbage_collection;
 mod generated_names;
 pub mod job;
@@ -101,6 +103,7 @@ pub fn cluster_controllers(
 
 pub use controller::{Controller, Plan};
 pub use controllers::{Controllers, Work};
+pub use pod_state::set_condition;
 pub use workloads::{Reconciled, TooManyPods, Workload, expand, reconcile, replacement};
 pub use world::{Change, Key, Kind, Seen, Stored, World};
 pub use write::{Outcome, Refusal, Write};

@@ -57,11 +57,7 @@ impl Availability {
 /// is now, unless its status is as it was. False if nothing changes.
 ///
 /// Source: `UpdatePodCondition` of `pkg/api/v1/pod/util.go`, Kubernetes 1.36.
-pub(crate) fn set_condition(
-    conditions: &mut Vec<PodCondition>,
-    mut new: PodCondition,
-    now: i64,
-) -> bool {
+pub fn set_condition(conditions: &mut Vec<PodCondition>, mut new: PodCondition, now: i64) -> bool {
     new.last_transition_time = Some(rfc3339(now));
     let Some(old) = conditions.iter_mut().find(|it| it.type_ == new.type_) else {
         conditions.push(new);

@@ -25,22 +25,31 @@
 //! assert_eq!(cluster.value(&pods[0])["spec"]["containers"][0]["args"][0], "-q");
 //! ```
 
+mod admission;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use outrank_api::decode::{Object, ObjectKind};
 use outrank_api::defaults::{NAMESPACE, default_object, select_pods_of_job};
 use outrank_api::time::{rfc3339, unix_nanos};
-use outrank_api::types::{Namespace, Pod, PodCondition, PodSpec};
+use outrank_api::types::{
+    Namespace, Pod, PodCondition, PodDisruptionBudget, PodSpec, ResourceList,
+};
 use serde_json::{Value, json};
 
 use crate::controllers::Controllers;
+use crate::eviction::evict;
 use crate::garbage_collection::{FOREGROUND, ORPHAN};
 use crate::generated_names::{GENERATED_BASE_BYTES_MAX, fnv1a, shortened, suffix, uid_of};
+use crate::pod_state::set_condition;
 use crate::world::{Change, Key, Kind, Stored};
 use crate::write::{
     Bind, Create, Delete, Event, Outcome, Patch, Propagation, Refusal, Subresource, Write, merge,
 };
+
+pub use admission::Admission;
+use admission::Charges;
 
 /// Nanoseconds of a second.
 pub const SECOND: i64 = 1_000_000_000;
@@ -90,6 +99,8 @@ pub struct VirtualCluster {
     pub lag: i64,
     /// What is refused.
     pub refuse: Option<Refuse>,
+    /// What new objects pass before they are stored; `None` lets everything through.
+    pub admission: Option<Admission>,
     /// Events so far, with their times.
     pub events: Vec<(i64, Event)>,
     /// Writes of controllers so far: time, controller, what.
@@ -120,6 +131,7 @@ impl VirtualCluster {
             pod_life: PodLife::AtOnce,
             lag: 0,
             refuse: None,
+            admission: None,
             events: Vec::new(),
             log: Vec::new(),
             is_logging: true,
@@ -180,8 +192,13 @@ impl VirtualCluster {
         .cloned()
     }
 
-    /// Stores an object as it is, such as one of a dump: with its uid and status.
-    pub fn load(&mut self, stored: Stored) {
+    /// Stores an object as it is, such as one of a dump: with its uid, if it has one, and status.
+    pub fn load(&mut self, mut stored: Stored) {
+        if stored.metadata().uid.is_empty() {
+            let key = stored.key();
+            let uid = uid_of(&[key.kind.name(), &key.namespace, &key.name, "loaded"]);
+            stored.change_metadata(|metadata| metadata.uid = uid);
+        }
         self.store(stored);
     }
 
@@ -214,6 +231,16 @@ impl VirtualCluster {
         }
     }
 
+    /// Makes an object as a person would, unless the API server refuses it.
+    pub fn try_create(&mut self, stored: Stored) -> Outcome {
+        self.make(stored)
+    }
+
+    /// Changes an object as a person would, unless the API server refuses it.
+    pub fn try_patch(&mut self, patch: &Patch) -> Outcome {
+        self.change(patch)
+    }
+
     /// Changes an object as a person would.
     ///
     /// # Panics
@@ -242,6 +269,61 @@ impl VirtualCluster {
             grace_seconds: None,
             propagation: None,
         })
+    }
+
+    /// Evicts a pod as whoever drains its node does: only if its budgets allow it.
+    pub fn evict(&mut self, key: &Key) -> Outcome {
+        let Some(stored) = self.objects.get(key).cloned() else {
+            return Outcome::Refused(not_found(key));
+        };
+        let Some(pod) = stored.get::<Pod>() else {
+            return Outcome::Refused(not_found(key));
+        };
+        let budgets = Key::new(ObjectKind::PodDisruptionBudget, &key.namespace, "");
+        let budgets = self.objects.range(budgets..).map(|(_, it)| it);
+        let budgets = budgets.map_while(|it| it.get::<PodDisruptionBudget>());
+        let namespace = &pod.metadata.namespace;
+        let budgets: Vec<&PodDisruptionBudget> = budgets
+            .take_while(|it| it.metadata.namespace == *namespace)
+            .collect();
+        let charge = match evict(pod, &budgets, self.now) {
+            Ok(charge) => charge,
+            Err(refusal) => return Outcome::Refused(refusal),
+        };
+        let charge = charge.map(|(index, status)| {
+            let metadata = &budgets[index].metadata;
+            (Key::of::<PodDisruptionBudget>(metadata), status)
+        });
+        if let Some((budget, status)) = charge
+            && let Some(mut stored) = self.objects.get(&budget).map(|it| (**it).clone())
+        {
+            stored.change(|object| {
+                if let Object::PodDisruptionBudget(budget) = object {
+                    budget.status = status;
+                }
+            });
+            self.store(stored);
+        }
+        self.mark_evicted(&stored);
+        self.delete(key)
+    }
+
+    /// Says in the status of a pod that it is to go since it was evicted.
+    fn mark_evicted(&mut self, stored: &Stored) {
+        let now = self.now;
+        let mut marked = stored.clone();
+        marked.change(|object| {
+            let Object::Pod(pod) = object else { return };
+            let condition = PodCondition {
+                type_: "DisruptionTarget".to_owned(),
+                status: "True".to_owned(),
+                reason: "EvictionByEvictionAPI".to_owned(),
+                message: "Eviction API: evicting".to_owned(),
+                ..Default::default()
+            };
+            set_condition(&mut pod.status.conditions, condition, now);
+        });
+        self.store(marked);
     }
 
     /// Sets the phase of a pod and whether it is ready, as a kubelet would.
@@ -425,11 +507,39 @@ impl VirtualCluster {
             }
         });
         self.default(&mut stored);
+        match self.admit(&mut stored) {
+            Ok(charges) => charges
+                .into_iter()
+                .for_each(|(key, used)| self.charge(&key, used)),
+            Err(refusal) => return Outcome::Refused(refusal),
+        }
         let stored = self.store(stored);
         if key.kind == Kind::Known(ObjectKind::Pod) {
             self.begin_pod(&key);
         }
         Outcome::Stored(self.objects.get(&key).cloned().unwrap_or(stored))
+    }
+
+    fn admit(&mut self, stored: &mut Stored) -> Result<Charges, Refusal> {
+        let now = self.now;
+        let admission = self.admission.as_mut();
+        admission.map_or_else(
+            || Ok(Charges::new()),
+            |it| it.create(stored, &self.objects, now),
+        )
+    }
+
+    /// Writes what is used of a quota.
+    fn charge(&mut self, key: &Key, used: ResourceList) {
+        let Some(mut quota) = self.objects.get(key).map(|it| (**it).clone()) else {
+            return;
+        };
+        quota.change(|object| {
+            if let Object::ResourceQuota(quota) = object {
+                quota.status.used = used;
+            }
+        });
+        self.store(quota);
     }
 
     fn begin_pod(&mut self, key: &Key) {
@@ -675,6 +785,12 @@ impl VirtualCluster {
     }
 
     fn tell(&mut self, change: Change) {
+        if let Some(admission) = &mut self.admission {
+            match &change {
+                Change::Set(stored) => admission.note(&stored.key()),
+                Change::Gone { key, .. } => admission.note(key),
+            }
+        }
         if let Some(news) = &mut self.news {
             news.push(change.clone());
         }

@@ -14,6 +14,7 @@ use outrank_api::decode::{
     Ignored, KeepRaw, LoadOptions, Loaded, LoadedObject, ObjectKey, load_with,
 };
 use outrank_api::schema;
+use outrank_api::time::span_nanos;
 use outrank_engine::EngineConfig;
 use outrank_engine::extensions::Extensions;
 use outrank_extender::HttpExtender;
@@ -21,6 +22,7 @@ use outrank_rehearse::input::{self, Input};
 use outrank_rehearse::replay::ReplayReport;
 use outrank_rehearse::report::Report;
 use outrank_rehearse::scenario::{NodeTaint, ObjectName, Scale};
+use outrank_rehearse::simulation::{Entry, Simulation};
 use outrank_rehearse::trace::{Trace, TraceColumns, TraceOptions, read_trace};
 use outrank_rehearse::{Changes, RunOptions, Scenario, replay, run, unmatched};
 
@@ -74,6 +76,10 @@ volumeattachments,poddisruptionbudgets -A -o yaml | outrank rehearse -f - --appl
   outrank rehearse --trace nodes.csv pods.csv
   outrank rehearse --trace nodes.csv pods.csv --replay
 
+  # What happens when: a node without power, and a drain that waits for budgets
+  outrank rehearse -f cluster.yaml --stop node-1 --for 10m
+  outrank rehearse -f cluster.yaml --drain node-2 --for 30m
+
   # Who would be killed if preemption were switched on
   outrank rehearse -f dump.yaml --preemption on
 
@@ -97,6 +103,17 @@ pub(crate) struct Rehearse {
 
     #[command(flatten)]
     changes: ChangeArguments,
+
+    /// Let so much time pass after the change, such as 90s, 10m or 2h, and tell what happens
+    /// when: rollouts step by step, pods that take their grace to end, taints and lost nodes that
+    /// evict when their time has come.
+    #[arg(long = "for", value_name = "TIME", value_parser = span)]
+    #[arg(conflicts_with_all = ["trace", "explain", "fail_on", "loop_limit"])]
+    time: Option<i64>,
+
+    /// With --for: cut the power of a node. It is noticed when nothing was heard of it for 50 s.
+    #[arg(long, value_name = "NODE", requires = "time")]
+    stop: Vec<String>,
 
     #[command(flatten)]
     admission: AdmissionArguments,
@@ -263,10 +280,14 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
     // What a change does not mention is as telling as what it does, so the objects that it
     // is about are kept as they were written.
     let changed = keys(&load(&applied, LoadOptions::default()).objects);
+    let keep_raw = match arguments.time {
+        Some(_) => KeepRaw::All,
+        None => KeepRaw::Of(&changed),
+    };
     let cluster = tell_findings(load(
         &cluster,
         LoadOptions {
-            keep_raw: KeepRaw::Of(&changed),
+            keep_raw,
             partial: None,
         },
     ));
@@ -295,6 +316,14 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
         );
     }
     let changes = arguments.changes.on_top_of(applied.objects);
+    if let Some(nanos) = arguments.time {
+        let options = with_and_without(arguments, &options, true).0;
+        let mut simulation = Simulation::of(cluster.objects, &options, &admission);
+        let simulation = simulation
+            .as_mut()
+            .map_err(|error| anyhow::anyhow!("{error}"))?;
+        return simulate(arguments, simulation, &changes, nanos);
+    }
     // Compared with this, the report says what the change causes.
     let without = match changes.is_empty() {
         false => Some(Scenario::with_admission(
@@ -312,6 +341,45 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
     warnings += tell_warnings(&unmatched::warnings(&options.engine.profiles, &scenario));
     let report = compare(arguments, &options, &scenario, without.as_ref())?;
     finish(arguments, report, warnings)
+}
+
+/// Makes the changes in a cluster in which time passes, and tells what happens.
+fn simulate(
+    arguments: &Rehearse,
+    simulation: &mut Simulation,
+    changes: &Changes,
+    nanos: i64,
+) -> Result<ExitCode> {
+    let start = simulation.cluster().now();
+    simulation.change(changes).map_err(anyhow::Error::msg)?;
+    simulation
+        .stop_nodes(&arguments.stop)
+        .map_err(anyhow::Error::msg)?;
+    simulation.run_until(start.saturating_add(nanos));
+    let mut report = simulation.report();
+    if let Some(namespace) = &arguments.namespace {
+        let prefix = format!("{namespace}/");
+        report.waiting.retain(|it| it.pod.starts_with(&prefix));
+        let is_kept = |entry: &Entry| {
+            let name = entry.object.split_once(' ').map_or("", |(_, name)| name);
+            !name.contains('/') || name.starts_with(&prefix)
+        };
+        report.timeline.retain(is_kept);
+    }
+    match arguments.output {
+        Some(output @ (Output::Json | Output::Yaml)) => {
+            print_structured(&report, output == Output::Yaml)?;
+        }
+        Some(Output::Wide) => write_out(&text::simulation(&report, true))?,
+        _ => write_out(&text::simulation(&report, false))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a span of time.
+fn span(text: &str) -> Result<i64, String> {
+    let span = span_nanos(text).filter(|nanos| *nanos > 0);
+    span.ok_or_else(|| format!("{text:?} is not a span of time such as 90s, 10m or 1h30m"))
 }
 
 /// Rehearses with and without the change, if there is one, and says what differs in who is

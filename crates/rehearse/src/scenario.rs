@@ -5,11 +5,11 @@ mod admission;
 mod apply;
 mod budgets;
 mod changes;
-mod commands;
+pub(crate) mod commands;
 mod garbage;
 mod left_out;
 mod quotas;
-mod replica_sets;
+pub(crate) mod replica_sets;
 mod rollouts;
 
 use std::collections::{HashMap, HashSet};
@@ -170,7 +170,7 @@ impl Scenario {
             deleted,
             budgets,
             scales,
-            as_of_nanos: newest_time(&objects),
+            as_of_nanos: newest_time(objects.iter()),
             ..Self::default()
         };
         let mut quotas = Quotas::default();
@@ -284,8 +284,8 @@ fn name_objects(objects: &mut [Object]) {
 }
 
 /// The newest time that objects tell of their creation or start.
-fn newest_time(objects: &[Object]) -> i64 {
-    let times = objects.iter().flat_map(|object| {
+pub(crate) fn newest_time<'o>(objects: impl Iterator<Item = &'o Object>) -> i64 {
+    let times = objects.flat_map(|object| {
         let created = object.metadata().creation_timestamp.as_deref();
         let started = match object {
             Object::Pod(pod) => pod.status.start_time.as_deref(),

@@ -10,8 +10,13 @@
 //! Whoever takes part does so as in a real cluster: it is told of changes and answers with
 //! writes, which the API server (here a [`VirtualCluster`]) carries out or refuses.
 
+mod changes;
+mod drain;
+mod input;
 mod kubelets;
+mod report;
 mod timeline;
+mod volumes;
 
 use outrank_controllers::Controllers;
 use outrank_controllers::virtual_cluster::{PodLife, VirtualCluster};
@@ -19,8 +24,10 @@ use outrank_engine::EngineConfig;
 use outrank_engine::extensions::Extensions;
 use outrank_scheduler::Scheduler;
 
+use drain::Drains;
 use kubelets::Kubelets;
 
+pub use report::{SimulationReport, WaitingPod};
 pub use timeline::{Entry, Timeline};
 
 /// A cluster, and everyone who takes part in it.
@@ -28,6 +35,7 @@ pub struct Simulation {
     cluster: VirtualCluster,
     scheduler: Scheduler,
     kubelets: Kubelets,
+    drains: Drains,
     timeline: Timeline,
 }
 
@@ -50,6 +58,7 @@ impl Simulation {
             cluster,
             scheduler: Scheduler::new(config, extensions)?,
             kubelets: Kubelets::default(),
+            drains: Drains::default(),
         })
     }
 
@@ -80,6 +89,8 @@ impl Simulation {
             let mut has_moved = self.tell_news();
             has_moved |= self.schedule();
             has_moved |= self.step_kubelets();
+            has_moved |= volumes::bind(&mut self.cluster);
+            has_moved |= self.drains.step(&mut self.cluster);
             if !has_moved {
                 return;
             }
@@ -105,6 +116,7 @@ impl Simulation {
             self.cluster.next_time(),
             self.scheduler.next_time(),
             self.kubelets.next_time(),
+            self.drains.next_time(),
         ];
         times.into_iter().flatten().min()
     }

@@ -2,6 +2,7 @@
 
 mod explanation;
 mod replay;
+mod simulation;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,7 @@ use super::count;
 use crate::table::{align_right, amount, percent, table, text};
 
 pub(super) use replay::replay;
+pub(super) use simulation::simulation;
 
 /// How many pods of a group are named.
 const NAMED_PODS: usize = 3;

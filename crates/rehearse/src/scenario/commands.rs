@@ -417,7 +417,7 @@ fn is_mirror(pod: &Pod) -> bool {
 ///
 /// # Errors
 /// That a taint to add is there already, or that one to remove is not.
-fn tainted(node: &Node, taints: &TaintSpecs) -> Result<Vec<Taint>, String> {
+pub(crate) fn tainted(node: &Node, taints: &TaintSpecs) -> Result<Vec<Taint>, String> {
     let is_same = |a: &Taint, b: &Taint| a.key == b.key && a.effect == b.effect;
     let mut old = node.spec.taints.iter();
     if let Some(old) = old.find(|old| taints.add.iter().any(|new| is_same(old, new))) {

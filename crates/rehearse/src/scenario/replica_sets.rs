@@ -15,7 +15,7 @@ const TEMPLATE_HASH_LABEL: &str = "pod-template-hash";
 /// The ReplicaSets that pods name as their controllers, that are not among the objects,
 /// and that must be a Deployment's. If a Deployment has several, only the one of its
 /// newest pods has the Deployment's template; the others are older and go down to none.
-pub(super) fn missing(objects: &[LoadedObject]) -> Vec<ReplicaSet> {
+pub(crate) fn missing(objects: &[LoadedObject]) -> Vec<ReplicaSet> {
     let objects: Vec<&Object> = objects.iter().map(|loaded| &loaded.object).collect();
     let present = |namespace: &str, name: &str| {
         objects.iter().any(|object| match object {

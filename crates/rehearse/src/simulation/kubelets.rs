@@ -155,14 +155,17 @@ fn writes_of(node: &str, write: outrank_node::Write, cluster: &VirtualCluster) -
             written: None,
         }))),
         Written::PodEvent { pod, event } => find(&pod).map(|it| Write::Event(event_of(it, event))),
-        Written::NodeStatus { status } => {
+        Written::NodeStatus { mut status } => {
+            // Who is silent is known here; nobody has to say again and again that he is not.
+            let conditions = status.conditions.iter_mut();
+            conditions.for_each(|it| it.last_heartbeat_time = None);
             let stored = cluster.stored(&Key::new(ObjectKind::Node, "", node));
             stored.and_then(|stored| {
                 let old = &stored.get::<Node>()?.status;
                 Write::status(stored, old, &*status)
             })
         }
-        // Nobody looks at leases here: who is silent is known.
+        // As with heartbeats.
         Written::RenewLease { .. } => None,
     };
     write.into_iter().collect()

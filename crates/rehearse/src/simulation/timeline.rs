@@ -55,6 +55,16 @@ impl Timeline {
         &self.entries
     }
 
+    /// Seconds from the beginning to a time.
+    pub(super) fn seconds_at(&self, now: i64) -> f64 {
+        (now - self.start) as f64 / SECOND as f64
+    }
+
+    /// Notes an object that was refused to a person.
+    pub(super) fn refused(&mut self, key: &Key, message: String, now: i64) {
+        self.add(key, "Refused", message, true, now);
+    }
+
     /// Notes what became of pods and nodes.
     pub(super) fn note(&mut self, change: &Change, now: i64) {
         match change {
@@ -104,7 +114,7 @@ impl Timeline {
         let Some(before) = before else {
             return;
         };
-        if before.phase != look.phase {
+        if before.phase != look.phase && !look.is_terminating {
             let (reason, message) = (&pod.status.reason, &pod.status.message);
             let is_warning = look.phase == "Failed";
             let message = [reason.as_str(), message.as_str()];
@@ -131,9 +141,8 @@ impl Timeline {
     }
 
     fn add(&mut self, key: &Key, reason: &str, message: String, is_warning: bool, now: i64) {
-        let nanos = now - self.start;
         self.entries.push(Entry {
-            at_seconds: nanos as f64 / SECOND as f64,
+            at_seconds: self.seconds_at(now),
             object: key.to_string(),
             reason: reason.to_owned(),
             message,

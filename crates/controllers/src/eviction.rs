@@ -1,0 +1,152 @@
+//! Eviction: deleting a pod only if its PodDisruptionBudget allows it.
+//!
+//! Whoever drains a node does not delete pods, but asks the API server to evict them. The server
+//! looks at the budgets: a pod that is healthy takes one of the disruptions that its budget
+//! allows, and if none is left, it stays for now. The budget is charged at once
+//! (`status.disruptedPods`), long before its controller counts again.
+//!
+//! Source: `pkg/registry/core/pod/storage/eviction.go`, Kubernetes 1.36.
+
+use outrank_api::labels::Selector;
+use outrank_api::time::rfc3339;
+use outrank_api::types::{Pod, PodDisruptionBudget, PodDisruptionBudgetStatus};
+
+use crate::disruption::is_healthy;
+use crate::write::Refusal;
+
+/// How many pods a budget takes note of while its controller has not counted them.
+const DISRUPTED_PODS_MAX: usize = 2_000;
+
+/// Whether a pod may be evicted, and what its budget says then: index of the budget and its new
+/// status. `budgets` are those of the namespace.
+///
+/// # Errors
+/// The API server's refusal: code 429 if it may be otherwise later.
+pub fn evict(
+    pod: &Pod,
+    budgets: &[&PodDisruptionBudget],
+    now: i64,
+) -> Result<Option<(usize, PodDisruptionBudgetStatus)>, Refusal> {
+    // Who has ended, or has not begun, or is going, disrupts nothing.
+    let is_pending = matches!(pod.status.phase.as_str(), "" | "Pending");
+    if pod.is_finished() || is_pending || pod.metadata.deletion_timestamp.is_some() {
+        return Ok(None);
+    }
+    let selects = |budget: &PodDisruptionBudget| {
+        let selector = Selector::from_label_selector(budget.spec.selector.as_ref());
+        selector.is_ok_and(|it| it.matches(&pod.metadata.labels))
+    };
+    let mut of_pod = budgets.iter().enumerate().filter(|(_, it)| selects(it));
+    let Some((index, budget)) = of_pod.next() else {
+        return Ok(None);
+    };
+    if of_pod.next().is_some() {
+        let message = "This pod has more than one PodDisruptionBudget, which the eviction \
+                       subresource does not support.";
+        return Err(refusal(500, "InternalError", message.to_owned()));
+    }
+    let status = &budget.status;
+    let policy = budget.spec.unhealthy_pod_eviction_policy.as_deref();
+    let enough_are_healthy =
+        status.current_healthy >= status.desired_healthy && status.desired_healthy > 0;
+    if !is_healthy(pod) && (policy == Some("AlwaysAllow") || enough_are_healthy) {
+        return Ok(None);
+    }
+    charged(pod, budget, now).map(|status| Some((index, status)))
+}
+
+fn charged(
+    pod: &Pod,
+    budget: &PodDisruptionBudget,
+    now: i64,
+) -> Result<PodDisruptionBudgetStatus, Refusal> {
+    let (name, status) = (&budget.metadata.name, &budget.status);
+    if status.observed_generation < budget.metadata.generation {
+        let message = format!(
+            "Cannot evict pod as it would violate the pod's disruption budget. The disruption \
+             budget {name} is still being processed by the server."
+        );
+        return Err(refusal(429, "TooManyRequests", message));
+    }
+    if status.disrupted_pods.len() > DISRUPTED_PODS_MAX {
+        let message = format!(
+            "Forbidden: DisruptedPods map too big - too many evictions not confirmed by PDB \
+             controller of {name}"
+        );
+        return Err(refusal(403, "Forbidden", message));
+    }
+    if status.disruptions_allowed <= 0 {
+        let message = format!(
+            "Cannot evict pod as it would violate the pod's disruption budget. The disruption \
+             budget {name} needs {} healthy pods and has {} currently",
+            status.desired_healthy, status.current_healthy
+        );
+        return Err(refusal(429, "TooManyRequests", message));
+    }
+    let mut status = status.clone();
+    status.disruptions_allowed -= 1;
+    let pod = pod.metadata.name.clone();
+    status.disrupted_pods.insert(pod, Some(rfc3339(now)));
+    Ok(status)
+}
+
+fn refusal(code: u16, reason: &str, message: String) -> Refusal {
+    Refusal {
+        code,
+        reason: reason.to_owned(),
+        message,
+        causes: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(phase: &str) -> Pod {
+        let pod = json!({"metadata": {"name": "p", "labels": {"app": "web"}},
+            "status": {"phase": phase}});
+        serde_json::from_value(pod).expect("a pod")
+    }
+
+    fn budget(allowed: i32) -> PodDisruptionBudget {
+        let budget = json!({"metadata": {"name": "b"},
+            "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+            "status": {"disruptionsAllowed": allowed, "currentHealthy": 2 + allowed,
+                "desiredHealthy": 2, "expectedPods": 3}});
+        serde_json::from_value(budget).expect("a budget")
+    }
+
+    #[test]
+    fn a_budget_is_charged_until_nothing_is_left() {
+        let one = budget(1);
+        let charged = evict(&pod("Running"), &[&one], 0).expect("one may go");
+        let (index, status) = charged.expect("it is charged");
+        assert_eq!((index, status.disruptions_allowed), (0, 0));
+        assert!(status.disrupted_pods.contains_key("p"));
+        let none = budget(0);
+        let refusal = evict(&pod("Running"), &[&none], 0).expect_err("none may go");
+        assert_eq!(refusal.code, 429);
+        assert_eq!(
+            refusal.message,
+            "Cannot evict pod as it would violate the pod's disruption budget. The disruption \
+             budget b needs 2 healthy pods and has 2 currently"
+        );
+    }
+
+    #[test]
+    fn who_does_not_run_disrupts_nothing() {
+        for phase in ["Pending", "Succeeded", "Failed"] {
+            assert_eq!(evict(&pod(phase), &[&budget(0)], 0), Ok(None), "{phase}");
+        }
+    }
+
+    #[test]
+    fn two_budgets_are_one_too_many() {
+        let (one, other) = (budget(1), budget(1));
+        let refusal = evict(&pod("Running"), &[&one, &other], 0).expect_err("refused");
+        assert_eq!(refusal.code, 500);
+    }
+}

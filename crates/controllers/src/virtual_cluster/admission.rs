@@ -1,0 +1,185 @@
+//! Admission of what is made in a virtual cluster: the plugins, in their order, and quotas last.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use outrank_admission::namespace_lifecycle::NamespacePhase;
+use outrank_admission::resource_quota::{
+    GroupResource, Operation, QuotaObject, QuotaRequest, admit,
+};
+use outrank_admission::{AdmissionChain, Attributes, Cluster, PriorityResolver, chain};
+use outrank_api::decode::{Object, ObjectKind};
+use outrank_api::status::Status;
+use outrank_api::types::{
+    LimitRange, LimitedResource, Namespace, PriorityClass, ResourceList, ResourceQuota,
+    RuntimeClass,
+};
+
+use crate::world::{Key, Kind, Stored};
+use crate::write::Refusal;
+
+/// What an API server asks before it stores a new object.
+pub struct Admission {
+    chain: AdmissionChain,
+    limited_resources: Vec<LimitedResource>,
+    /// From the priority classes that there are; `None` if these have changed.
+    resolver: Option<PriorityResolver>,
+    has_quotas: bool,
+}
+
+/// What a new object adds to a quota: the quota, and what is used of it then.
+pub(super) type Charges = Vec<(Key, ResourceList)>;
+
+impl Admission {
+    /// These plugins. `limited_resources` may not be used where no quota covers them; without
+    /// `has_quotas` nobody asks quotas.
+    pub fn new(
+        chain: AdmissionChain,
+        has_quotas: bool,
+        limited_resources: Vec<LimitedResource>,
+    ) -> Self {
+        Self {
+            chain,
+            limited_resources,
+            resolver: None,
+            has_quotas,
+        }
+    }
+
+    /// Notes that an object has changed.
+    pub(super) fn note(&mut self, key: &Key) {
+        if key.kind == Kind::Known(ObjectKind::PriorityClass) {
+            self.resolver = None;
+        }
+    }
+
+    /// Lets a new object through, perhaps changed, and says what it adds to quotas.
+    pub(super) fn create(
+        &mut self,
+        stored: &mut Stored,
+        objects: &BTreeMap<Key, Arc<Stored>>,
+        now: i64,
+    ) -> Result<Charges, Refusal> {
+        let key = stored.key();
+        let Kind::Known(kind) = key.kind else {
+            return Ok(Charges::new());
+        };
+        let resolver = self.resolver.get_or_insert_with(|| resolver(objects));
+        let lookup = Lookup { objects, resolver };
+        let attributes = Attributes {
+            namespace: &key.namespace,
+            name: &key.name,
+            ..Attributes::of(chain::Operation::Create, kind)
+        };
+        let mut result = Ok(());
+        stored.change(|object| {
+            result = self.chain.admit(&attributes, Some(&mut *object), &lookup);
+            if result.is_ok() {
+                result = self.chain.validate(&attributes, Some(&*object), &lookup);
+            }
+        });
+        result.map_err(refusal_of)?;
+        match stored.object() {
+            Some(object) if self.has_quotas => self.charge(&key, object, objects, now),
+            _ => Ok(Charges::new()),
+        }
+    }
+
+    fn charge(
+        &self,
+        key: &Key,
+        object: &Object,
+        objects: &BTreeMap<Key, Arc<Stored>>,
+        now: i64,
+    ) -> Result<Charges, Refusal> {
+        let quotas: Vec<ResourceQuota> = within::<ResourceQuota>(objects, &key.namespace)
+            .cloned()
+            .collect();
+        let request = QuotaRequest {
+            operation: Operation::Create,
+            resource: &GroupResource::from(object.kind()),
+            subresource: "",
+            namespace: &key.namespace,
+            object: match object {
+                Object::Pod(it) => QuotaObject::Pod(it),
+                Object::Service(it) => QuotaObject::Service(it),
+                Object::PersistentVolumeClaim(it) => QuotaObject::PersistentVolumeClaim(it),
+                other => QuotaObject::Other(other.metadata()),
+            },
+            old_object: None,
+            dry_run: false,
+        };
+        let charges = admit(&quotas, &self.limited_resources, &request, now);
+        let charges = charges.map_err(|refusal| Refusal {
+            code: refusal.code(),
+            reason: refusal.reason().to_owned(),
+            message: refusal.to_string(),
+            causes: Vec::new(),
+        })?;
+        let charges = charges.into_iter().map(|charge| {
+            let metadata = &quotas[charge.quota].metadata;
+            (Key::of::<ResourceQuota>(metadata), charge.used)
+        });
+        Ok(charges.collect())
+    }
+}
+
+/// What plugins look up: the objects of the cluster.
+struct Lookup<'o> {
+    objects: &'o BTreeMap<Key, Arc<Stored>>,
+    resolver: &'o PriorityResolver,
+}
+
+impl Cluster for Lookup<'_> {
+    fn priority_classes(&self) -> &PriorityResolver {
+        self.resolver
+    }
+
+    fn namespace(&self, name: &str) -> Option<NamespacePhase> {
+        let key = Key::new(ObjectKind::Namespace, "", name);
+        let namespace = self.objects.get(&key)?.get::<Namespace>()?;
+        Some(match namespace.metadata.deletion_timestamp {
+            Some(_) => NamespacePhase::Terminating,
+            None => NamespacePhase::Active,
+        })
+    }
+
+    fn limit_ranges(&self, namespace: &str) -> Vec<&LimitRange> {
+        within::<LimitRange>(self.objects, namespace).collect()
+    }
+
+    fn runtime_class(&self, name: &str) -> Option<&RuntimeClass> {
+        let key = Key::new(ObjectKind::RuntimeClass, "", name);
+        self.objects.get(&key)?.get::<RuntimeClass>()
+    }
+}
+
+fn resolver(objects: &BTreeMap<Key, Arc<Stored>>) -> PriorityResolver {
+    PriorityResolver::new(within::<PriorityClass>(objects, ""))
+}
+
+/// Objects of a type in a namespace, by name.
+fn within<'o, T: outrank_api::decode::Typed>(
+    objects: &'o BTreeMap<Key, Arc<Stored>>,
+    namespace: &str,
+) -> impl Iterator<Item = &'o T> {
+    let first = Key::new(T::KIND, namespace, "");
+    let namespace = first.namespace.clone();
+    let from_here = objects.range(first..);
+    let of_namespace = from_here
+        .take_while(move |(key, _)| key.kind == Kind::Known(T::KIND) && key.namespace == namespace);
+    of_namespace.filter_map(|(_, stored)| stored.get())
+}
+
+fn refusal_of(status: Status) -> Refusal {
+    let details = status.details.into_iter();
+    let causes = details.flat_map(|details| details.causes);
+    Refusal {
+        code: status.code,
+        reason: status
+            .reason
+            .map_or_else(String::new, |it| format!("{it:?}")),
+        message: status.message,
+        causes: causes.map(|cause| cause.reason).collect(),
+    }
+}

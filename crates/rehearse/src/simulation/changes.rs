@@ -1,0 +1,169 @@
+//! Changes that people make, at the time that it is.
+
+use outrank_api::apply::apply;
+use outrank_api::decode::{LoadedObject, ObjectKind};
+use outrank_api::time::rfc3339;
+use outrank_api::types::{Node, NodeCondition};
+use outrank_controllers::write::{Delete, Patch, Propagation, Write, difference};
+use outrank_controllers::{Key, Outcome, Stored};
+use outrank_node::Outage;
+use serde_json::{Value, json};
+
+use super::Simulation;
+use crate::scenario::Changes;
+use crate::scenario::commands::tainted;
+
+/// Under which name people write.
+const PEOPLE: &str = "kubectl";
+
+impl Simulation {
+    /// Makes changes as kubectl does, one after the other, at this time.
+    ///
+    /// # Errors
+    /// Changes of what there is not, or that do not go together with it: all of them, one a line.
+    pub fn change(&mut self, changes: &Changes) -> Result<(), String> {
+        let mut wrong = Vec::new();
+        for applied in &changes.apply {
+            wrong.extend(self.apply(applied).err());
+        }
+        for name in &changes.delete {
+            let key = Key::new(name.kind, &name.namespace, &name.name);
+            wrong.extend(self.delete(key).err());
+        }
+        for scale in &changes.scale {
+            let name = &scale.object;
+            let key = Key::new(name.kind, &name.namespace, &name.name);
+            let field = match name.kind {
+                ObjectKind::Job => "parallelism",
+                _ => "replicas",
+            };
+            wrong.extend(
+                self.patch(key, json!({"spec": {field: scale.replicas}}))
+                    .err(),
+            );
+        }
+        for node in changes.cordon.iter().chain(&changes.drain) {
+            let key = Key::new(ObjectKind::Node, "", node);
+            wrong.extend(
+                self.patch(key, json!({"spec": {"unschedulable": true}}))
+                    .err(),
+            );
+        }
+        for taint in &changes.taint {
+            wrong.extend(self.taint(&taint.node, &taint.taints).err());
+        }
+        if !wrong.is_empty() {
+            return Err(wrong.join("\n"));
+        }
+        let now = self.cluster.now();
+        changes
+            .drain
+            .iter()
+            .for_each(|node| self.drains.begin(node, now));
+        Ok(())
+    }
+
+    /// Takes nodes away as if their power was cut: nothing is heard of them from now on.
+    ///
+    /// # Errors
+    /// If there is no such node.
+    pub fn stop_nodes(&mut self, names: &[String]) -> Result<(), String> {
+        self.settle();
+        for name in names {
+            let key = Key::new(ObjectKind::Node, "", name);
+            let stored = self.cluster.stored(&key).cloned();
+            let node = stored.as_ref().and_then(|it| Some((it, it.get::<Node>()?)));
+            let Some((stored, node)) = node else {
+                return Err(format!("cannot stop node {name}: there is no such node"));
+            };
+            let now = self.cluster.now();
+            // The last that is heard of it.
+            if let Some(write) = heartbeat(stored, node, now) {
+                self.cluster.carry_out("kubelet", &write);
+            }
+            self.settle();
+            self.kubelets.stop(name, Outage::PoweredOff, now);
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, applied: &LoadedObject) -> Result<(), String> {
+        let key = Stored::from(applied.clone()).key();
+        let Some(live) = self.cluster.stored(&key).cloned() else {
+            self.make(applied.clone());
+            return Ok(());
+        };
+        let object = live.object().cloned();
+        let object = object.ok_or_else(|| format!("cannot apply {key}: it is not known"))?;
+        let old = live.to_value();
+        let mut loaded = LoadedObject::from(object);
+        loaded.raw = old.clone();
+        let merged = apply(&loaded, &applied.raw).map_err(|findings| {
+            let lines = findings
+                .iter()
+                .map(|finding| format!("cannot apply {key}: {finding}"));
+            lines.collect::<Vec<_>>().join("\n")
+        })?;
+        match difference(&old, &merged.raw) {
+            Some(changes) => self.patch(key, changes),
+            None => Ok(()),
+        }
+    }
+
+    fn patch(&mut self, key: Key, changes: Value) -> Result<(), String> {
+        let patch = Patch {
+            key: key.clone(),
+            subresource: None,
+            changes,
+            uid: None,
+            resource_version: None,
+        };
+        match self.cluster.try_patch(&patch) {
+            Outcome::Refused(refusal) => Err(format!("cannot change {key}: {}", refusal.message)),
+            Outcome::Stored(_) | Outcome::Done => Ok(()),
+        }
+    }
+
+    fn delete(&mut self, key: Key) -> Result<(), String> {
+        let delete = Write::Delete(Delete {
+            key: key.clone(),
+            uid: None,
+            resource_version: None,
+            grace_seconds: None,
+            propagation: Some(Propagation::Background),
+        });
+        match self.cluster.carry_out(PEOPLE, &delete) {
+            Outcome::Refused(refusal) => Err(format!("cannot delete {key}: {}", refusal.message)),
+            Outcome::Stored(_) | Outcome::Done => Ok(()),
+        }
+    }
+
+    fn taint(
+        &mut self,
+        node: &str,
+        taints: &outrank_api::taints::TaintSpecs,
+    ) -> Result<(), String> {
+        let key = Key::new(ObjectKind::Node, "", node);
+        let stored = self.cluster.stored(&key);
+        let known = stored.and_then(|stored| stored.get::<Node>());
+        let known = known.ok_or_else(|| format!("cannot taint {key}: there is no such node"))?;
+        let taints = tainted(known, taints).map_err(|why| format!("cannot taint {key}: {why}"))?;
+        self.patch(key, json!({"spec": {"taints": taints}}))
+    }
+}
+
+/// That a node was heard of just now.
+fn heartbeat(stored: &Stored, node: &Node, now: i64) -> Option<Write> {
+    let mut status = node.status.clone();
+    let now = rfc3339(now);
+    match status.conditions.iter_mut().find(|it| it.type_ == "Ready") {
+        Some(ready) => ready.last_heartbeat_time = Some(now),
+        None => status.conditions.push(NodeCondition {
+            type_: "Ready".to_owned(),
+            status: "True".to_owned(),
+            last_heartbeat_time: Some(now),
+            ..NodeCondition::default()
+        }),
+    }
+    Write::status(stored, &node.status, &status)
+}

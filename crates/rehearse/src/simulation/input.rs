@@ -1,0 +1,160 @@
+//! From what was read to a cluster in which time passes.
+
+use std::collections::BTreeSet;
+
+use outrank_admission::AdmissionChain;
+use outrank_admission::plugin_names::PluginFlags;
+use outrank_api::decode::{LoadedObject, Object, ObjectKind};
+use outrank_api::defaults::default_object;
+use outrank_api::time::rfc3339;
+use outrank_api::types::{Namespace, ObjectMeta};
+use outrank_controllers::garbage_collection::GarbageCollector;
+use outrank_controllers::node_lifecycle::NodeLifecycleOptions;
+use outrank_controllers::virtual_cluster::Admission;
+use outrank_controllers::{
+    Controllers, Kind, Outcome, Stored, cluster_controllers, workload_controllers,
+};
+
+use super::Simulation;
+use crate::run::RunOptions;
+use crate::scenario::{AdmissionOptions, newest_time, replica_sets};
+
+/// Namespaces that every cluster has.
+const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+
+impl Simulation {
+    /// A cluster with these objects, at the newest time that they tell. Objects that the API server
+    /// has given an identifier, nodes, and pods that have their node are there; the others are made
+    /// now. Of objects that come twice the later one counts.
+    ///
+    /// # Errors
+    /// What the engine refuses in its configuration.
+    pub fn of(
+        mut objects: Vec<LoadedObject>,
+        options: &RunOptions,
+        admission: &AdmissionOptions,
+    ) -> Result<Self, String> {
+        let missing = replica_sets::missing(&objects);
+        let missing = missing.into_iter().map(Box::new).map(Object::ReplicaSet);
+        objects.extend(missing.map(LoadedObject::from));
+        let start = rfc3339(newest_time(objects.iter().map(|it| &it.object)));
+        let mut simulation = Self::new(
+            controllers(&objects),
+            &options.engine,
+            options.extensions.clone(),
+            &start,
+        )?;
+        simulation.load_namespaces(&objects);
+        // What admission looks up comes before what is admitted.
+        objects.sort_by_key(|it| order_of(it.object.kind()));
+        let (there, new): (Vec<_>, Vec<_>) =
+            objects.into_iter().partition(|it| is_there(&it.object));
+        for mut loaded in there {
+            default_object(&mut loaded.object);
+            simulation.cluster.load(Stored::from(loaded));
+        }
+        simulation.cluster.admission = Some(admission_of(&simulation, admission)?);
+        simulation.settle();
+        for loaded in new {
+            simulation.make(loaded);
+        }
+        simulation.settle();
+        Ok(simulation)
+    }
+
+    /// Makes an object as a person would; if it is refused, the timeline says so.
+    pub(super) fn make(&mut self, loaded: LoadedObject) {
+        let stored = Stored::from(loaded);
+        let key = stored.key();
+        if let Outcome::Refused(refusal) = self.cluster.try_create(stored) {
+            let now = self.cluster.now();
+            self.timeline.refused(&key, refusal.message, now);
+        }
+    }
+
+    /// Inputs seldom have the namespaces of their objects.
+    fn load_namespaces(&mut self, objects: &[LoadedObject]) {
+        let of_objects = objects
+            .iter()
+            .map(|it| it.object.metadata().namespace.as_str());
+        let mut names: BTreeSet<&str> = of_objects.filter(|name| !name.is_empty()).collect();
+        names.extend(NAMESPACES);
+        for loaded in objects {
+            if let Object::Namespace(known) = &loaded.object {
+                names.remove(known.metadata.name.as_str());
+            }
+        }
+        for name in names {
+            let mut namespace = Object::Namespace(Box::new(Namespace {
+                metadata: ObjectMeta {
+                    name: name.to_owned(),
+                    ..ObjectMeta::default()
+                },
+                ..Namespace::default()
+            }));
+            default_object(&mut namespace);
+            self.cluster.load(Stored::typed(namespace));
+        }
+    }
+}
+
+/// All controllers. Owners of kinds that are not in the input may well be there.
+fn controllers(objects: &[LoadedObject]) -> Controllers {
+    let nodes = NodeLifecycleOptions {
+        silent_nodes_are_lost: false,
+        ..NodeLifecycleOptions::default()
+    };
+    let kinds: BTreeSet<Kind> = objects.iter().map(|it| it.object.kind().into()).collect();
+    let collector = GarbageCollector::knowing(move |kind| kinds.contains(kind));
+    let mut controllers = workload_controllers();
+    let is_other = |it: &Box<dyn outrank_controllers::Controller + Send>| {
+        it.name() != outrank_controllers::Controller::name(&collector)
+    };
+    controllers.extend(cluster_controllers(nodes).into_iter().filter(is_other));
+    controllers.push(Box::new(collector));
+    Controllers::new(controllers)
+}
+
+fn admission_of(simulation: &Simulation, options: &AdmissionOptions) -> Result<Admission, String> {
+    let mut plugins = options.plugins.clone();
+    // Without any class in the input, pods that name one are not to be refused for that.
+    let mut objects = simulation.cluster.objects();
+    let is_class = |kind: &Kind| *kind == Kind::Known(ObjectKind::RuntimeClass);
+    if !objects.any(|(key, _)| is_class(&key.kind)) {
+        plugins.retain(|plugin| *plugin != "RuntimeClass");
+    }
+    let flags = PluginFlags {
+        admission_control: Some(plugins.iter().map(|it| (*it).to_owned()).collect()),
+        ..PluginFlags::default()
+    };
+    let chain = AdmissionChain::default_plugins(&flags).map_err(|errors| errors.join("\n"))?;
+    let has_quotas = plugins.contains(&"ResourceQuota");
+    let limited = options.limited_resources.clone();
+    Ok(Admission::new(chain, has_quotas, limited))
+}
+
+/// Whether an object is there before anything happens, and is not made by it.
+fn is_there(object: &Object) -> bool {
+    match object {
+        Object::Node(_) => true,
+        Object::Pod(pod) => !pod.spec.node_name.is_empty() || is_stored(&pod.metadata),
+        other => is_stored(other.metadata()),
+    }
+}
+
+fn is_stored(metadata: &ObjectMeta) -> bool {
+    !metadata.uid.is_empty() && metadata.creation_timestamp.is_some()
+}
+
+fn order_of(kind: ObjectKind) -> u8 {
+    match kind {
+        ObjectKind::Namespace => 0,
+        ObjectKind::PriorityClass | ObjectKind::RuntimeClass | ObjectKind::LimitRange => 1,
+        ObjectKind::ResourceQuota => 2,
+        ObjectKind::Node => 3,
+        kind if kind.is_storage() => 4,
+        ObjectKind::PodDisruptionBudget | ObjectKind::Service => 5,
+        ObjectKind::Pod => 7,
+        _ => 6,
+    }
+}

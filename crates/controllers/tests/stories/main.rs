@@ -2,6 +2,7 @@
 
 mod daemon_sets;
 mod deployments;
+mod driver;
 mod jobs;
 mod replica_sets;
 mod stateful_sets;

@@ -495,9 +495,9 @@ impl VirtualCluster {
             let metadata = stored.metadata();
             metadata.deletion_timestamp.is_some() && metadata.finalizers.is_empty()
         };
-        let has_time = known.metadata().finalizers.is_empty();
+        let was_held = !known.metadata().finalizers.is_empty();
         let stored = self.store(stored);
-        if is_over && !has_time && !self.is_running(&patch.key) {
+        if is_over && was_held && !self.is_running(&patch.key) {
             self.drop_object(&patch.key);
         }
         Outcome::Stored(stored)

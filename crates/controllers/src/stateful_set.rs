@@ -164,18 +164,11 @@ fn reconcile(stored: &Stored, set: &StatefulSet, world: &World, now: i64, plan: 
     let Ok(selector) = Selector::from_label_selector(set.spec.selector.as_ref()) else {
         return;
     };
-    let is_member = |pod: &Pod| ordinal_of(set, pod).is_some();
-    let claimed = claim::<Pod>(world, stored, &selector, is_member);
+    let claimed = claim::<Pod>(world, stored, &selector, |it| ordinal_of(set, it).is_some());
     let is_waiting = !claimed.writes.is_empty();
     plan.step(claimed.writes);
     let revisions = Revisions::of(world, stored, &selector, plan);
-    let template = Template {
-        owner: stored,
-        template: &set.spec.template,
-        collisions: set.status.collision_count,
-        hash_label: "controller.kubernetes.io/hash",
-    };
-    let update = match revisions.current(&template) {
+    let update = match revisions.current(&template_of(stored, set)) {
         Ok(update) => update,
         Err(write) => return plan.step([write]),
     };
@@ -185,11 +178,6 @@ fn reconcile(stored: &Stored, set: &StatefulSet, world: &World, now: i64, plan: 
     }
     let mut known = revisions.all.iter();
     let current = known.find(|it| it.name() == set.status.current_revision);
-    let members = claimed.own.iter().filter_map(|it| {
-        let pod = it.get::<Pod>()?;
-        let ordinal = ordinal_of(set, pod)?;
-        Some((ordinal, Member { stored: it, pod }))
-    });
     let turn = Turn {
         stored,
         set,
@@ -197,20 +185,33 @@ fn reconcile(stored: &Stored, set: &StatefulSet, world: &World, now: i64, plan: 
         now,
         update,
         current: *current.unwrap_or(&update),
-        members: members.collect(),
+        members: members(set, &claimed.own),
     };
     let status = turn.status(plan);
     plan.step(Write::status(stored, &set.status, &status));
     if set.metadata.deletion_timestamp.is_none() {
         turn.go_on(plan);
     }
-    let live = |it: &Revision<'_>| {
-        let labels = turn.members.values().map(|it| it.revision());
-        it.name() == update.name()
-            || it.name() == turn.current.name()
-            || labels.flatten().any(|label| label == it.name())
-    };
-    plan.step(revisions.truncate(set.spec.revision_history_limit, live));
+    plan.step(revisions.truncate(set.spec.revision_history_limit, |it| turn.is_live(it)));
+}
+
+fn template_of<'w>(stored: &'w Stored, set: &'w StatefulSet) -> Template<'w> {
+    Template {
+        owner: stored,
+        template: &set.spec.template,
+        collisions: set.status.collision_count,
+        hash_label: "controller.kubernetes.io/hash",
+    }
+}
+
+/// The pods of a set by ordinal.
+fn members<'w>(set: &StatefulSet, own: &[&'w Arc<Stored>]) -> BTreeMap<i64, Member<'w>> {
+    let members = own.iter().filter_map(|stored| {
+        let pod = stored.get::<Pod>()?;
+        let ordinal = ordinal_of(set, pod)?;
+        Some((ordinal, Member { stored, pod }))
+    });
+    members.collect()
 }
 
 /// A pod of the set.
@@ -249,6 +250,13 @@ struct Turn<'w> {
 }
 
 impl Turn<'_> {
+    /// Whether a revision is in use.
+    fn is_live(&self, revision: &Revision<'_>) -> bool {
+        let name = revision.name();
+        let mut labels = self.members.values().filter_map(|it| it.revision());
+        name == self.update.name() || name == self.current.name() || labels.any(|it| it == name)
+    }
+
     fn wanted(&self) -> Range<i64> {
         crate::workloads::ordinals(self.set)
     }

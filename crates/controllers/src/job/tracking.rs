@@ -1,9 +1,9 @@
 //! Counting the pods of a Job, each once, and saying when it is over.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use outrank_api::time::rfc3339;
-use outrank_api::types::{JobStatus, WorkloadCondition};
+use outrank_api::types::{JobStatus, UncountedTerminatedPods, WorkloadCondition};
 
 use super::policies::{self, Verdict};
 use super::progress::End;
@@ -68,51 +68,25 @@ impl<'w> Turn<'w> {
     /// Adds pods that have ended to the list of uncounted ones. Returns those whose finalizer
     /// may go once that is written, and whether these are all.
     fn count(&self, status: &mut JobStatus) -> (Vec<Member<'w>>, bool) {
-        let job = self.job;
-        let completions = indexed_completions(job);
-        let is_over = self.progress.end.is_some() || job.metadata.deletion_timestamp.is_some();
-        let has_lost = matches!(self.progress.end, Some(End::Failure(..)));
+        let completions = indexed_completions(self.job);
         let uncounted = status
             .uncounted_terminated_pods
             .get_or_insert_with(Default::default);
         let prior = completions.map(|it| indexes::read(&status.completed_indexes, it));
         let mut done = prior.unwrap_or_default();
+        let before = done.len();
         let mut counted = Vec::new();
         let mut is_all = true;
-        let mut new_indexes = 0;
         let mut members: Vec<Member<'w>> = self.members.clone();
         members.sort_by_key(|it| it.index);
-        for member in members.into_iter().filter(Member::has_finalizer) {
-            let uid = &member.pod.metadata.uid;
-            let is_success = member.pod.status.phase == "Succeeded";
-            let is_failure = has_failed(job, member.pod);
-            let waits = member
-                .index
-                .and_then(|it| self.progress.to_replace.get(&it));
-            let waits = waits.is_some_and(|it| it.metadata.uid == *uid);
-            if !(is_over || is_success || is_failure && !waits) {
-                continue;
-            }
-            if new_indexes + uncounted.succeeded.len() + uncounted.failed.len() >= UNCOUNTED_MAX {
+        for member in members.into_iter().filter(|it| self.may_go(it)) {
+            let new = done.len() - before + uncounted.succeeded.len() + uncounted.failed.len();
+            if new >= UNCOUNTED_MAX {
                 is_all = false;
                 break;
             }
             counted.push(member);
-            let is_valid = completions.is_none() || member.index.is_some();
-            if is_success && !uncounted.failed.contains(uid) {
-                match (completions, member.index) {
-                    // The number itself tells that it is counted.
-                    (Some(_), Some(index)) => new_indexes += usize::from(done.insert(index)),
-                    (Some(_), None) => {}
-                    (None, _) if uncounted.succeeded.contains(uid) => {}
-                    (None, _) => uncounted.succeeded.push(uid.clone()),
-                }
-            } else if (is_failure || has_lost) && is_valid && !uncounted.failed.contains(uid) {
-                // When the job has failed, so have all pods that have not ended.
-                if policies::verdict(job, member.pod) != Verdict::Ignore {
-                    uncounted.failed.push(uid.clone());
-                }
-            }
+            self.count_one(&member, &mut done, uncounted);
         }
         if completions.is_some() {
             status.succeeded = done.len() as i32;
@@ -120,6 +94,48 @@ impl<'w> Turn<'w> {
             status.failed_indexes = self.progress.failed_indexes.as_ref().map(indexes::write);
         }
         (counted, is_all)
+    }
+
+    /// Whether a pod need not be held any more, once it is counted.
+    fn may_go(&self, member: &Member<'_>) -> bool {
+        let is_over = self.progress.end.is_some() || self.job.metadata.deletion_timestamp.is_some();
+        let waits = member
+            .index
+            .and_then(|it| self.progress.to_replace.get(&it));
+        let waits = waits.is_some_and(|it| it.metadata.uid == member.pod.metadata.uid);
+        let has_ended = match member.pod.status.phase.as_str() {
+            "Succeeded" => true,
+            _ => has_failed(self.job, member.pod) && !waits,
+        };
+        member.has_finalizer() && (is_over || has_ended)
+    }
+
+    fn count_one(
+        &self,
+        member: &Member<'_>,
+        done: &mut BTreeSet<i32>,
+        uncounted: &mut UncountedTerminatedPods,
+    ) {
+        let uid = &member.pod.metadata.uid;
+        let is_indexed = indexed_completions(self.job).is_some();
+        if uncounted.failed.contains(uid) || uncounted.succeeded.contains(uid) {
+            return;
+        }
+        if member.pod.status.phase == "Succeeded" {
+            match (is_indexed, member.index) {
+                // The number itself tells that it is counted.
+                (true, index) => done.extend(index),
+                (false, _) => uncounted.succeeded.push(uid.clone()),
+            }
+            return;
+        }
+        // When the job has failed, so have all pods that have not ended.
+        let has_lost = matches!(self.progress.end, Some(End::Failure(..)));
+        let is_valid = !is_indexed || member.index.is_some();
+        let is_failure = has_lost || has_failed(self.job, member.pod);
+        if is_failure && is_valid && policies::verdict(self.job, member.pod) != Verdict::Ignore {
+            uncounted.failed.push(uid.clone());
+        }
     }
 
     /// Says that the job is about to be over.

@@ -4,6 +4,7 @@ mod budgets;
 mod daemon_sets;
 mod deployments;
 mod garbage;
+mod driver;
 mod jobs;
 mod namespaces;
 mod nodes;

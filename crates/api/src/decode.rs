@@ -94,6 +94,11 @@ macro_rules! objects {
                 value
             }
 
+            /// The object as one of its kind, if it is.
+            pub fn get<T: Typed>(&self) -> Option<&T> {
+                T::of(self)
+            }
+
             /// Kind, namespace and name.
             pub fn key(&self) -> ObjectKey {
                 let metadata = self.metadata();
@@ -110,7 +115,34 @@ macro_rules! objects {
                 match self { $(Object::$kind(object) => &mut object.metadata,)* }
             }
         }
+
+        $(impl Typed for $kind {
+            const KIND: ObjectKind = ObjectKind::$kind;
+
+            fn of(object: &Object) -> Option<&Self> {
+                match object {
+                    Object::$kind(object) => Some(object),
+                    _ => None,
+                }
+            }
+
+            fn into_object(self) -> Object {
+                Object::$kind(Box::new(self))
+            }
+        })*
     };
+}
+
+/// A type of which there is an [`Object`], such as [`Pod`].
+pub trait Typed: Sized + 'static {
+    /// Its kind.
+    const KIND: ObjectKind;
+
+    /// The object as one of this kind, if it is.
+    fn of(object: &Object) -> Option<&Self>;
+
+    /// As an object of any kind.
+    fn into_object(self) -> Object;
 }
 
 objects! {

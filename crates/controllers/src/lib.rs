@@ -27,9 +27,24 @@
 //! assert!(owner.name.starts_with("web-"));
 //! ```
 
+mod claim;
+pub mod controller;
+pub mod controllers;
 pub mod disruption;
+mod generated_names;
+mod new_pod;
+pub mod pod_edit;
+mod pod_state;
+pub mod replica_set;
 pub mod taint_eviction;
+pub mod virtual_cluster;
 pub mod volumes;
 pub mod workloads;
+pub mod world;
+pub mod write;
 
+pub use controller::{Controller, Plan};
+pub use controllers::{Controllers, Work};
 pub use workloads::{Reconciled, TooManyPods, Workload, expand, reconcile, replacement};
+pub use world::{Change, Key, Kind, Seen, Stored, World};
+pub use write::{Outcome, Refusal, Write};

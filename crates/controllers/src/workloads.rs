@@ -52,6 +52,8 @@ use outrank_api::types::{
 use self::existing::ExistingPods;
 use self::pods::PodMaker;
 
+pub(crate) use self::daemon_set::bound_to;
+pub(crate) use self::deletion_order::sort_for_replica_set;
 pub use self::replacement::replacement;
 
 /// Pods that one call of [`reconcile`] creates at most.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::core::PodSpec;
-use super::meta::{LabelSelector, ObjectMeta, StringMap, null_default};
+use super::core::{PodSpec, is_zero};
+use super::meta::{LabelSelector, ObjectMeta, StringMap, is_zero as is_zero_i64, null_default};
 use super::storage::PersistentVolumeClaimSpec;
 
 /// From what a controller makes pods.
@@ -54,18 +54,78 @@ pub struct ReplicaSet {
     pub metadata: ObjectMeta,
     /// Spec.
     pub spec: ReplicaSetSpec,
+    /// What there is.
+    pub status: ReplicaSetStatus,
 }
 
 /// `spec` of a ReplicaSet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ReplicaSetSpec {
     /// How many pods; 1 if absent.
     pub replicas: Option<i32>,
+    /// How long a pod must be ready to count as available, in seconds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub min_ready_seconds: i32,
     /// Which pods belong to it.
     pub selector: Option<LabelSelector>,
     /// The pods.
     pub template: PodTemplateSpec,
+}
+
+/// `status` of a ReplicaSet or a ReplicationController.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReplicaSetStatus {
+    /// Pods that there are, without those that have ended or are being deleted.
+    pub replicas: i32,
+    /// Those that have all the labels of the template.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub fully_labeled_replicas: i32,
+    /// Those that are ready.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub ready_replicas: i32,
+    /// Those that have been ready for `minReadySeconds`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub available_replicas: i32,
+    /// Pods that are being deleted and have not ended; only ReplicaSets count them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminating_replicas: Option<i32>,
+    /// The generation that this is about.
+    #[serde(skip_serializing_if = "is_zero_i64")]
+    pub observed_generation: i64,
+    /// Conditions; there is only `ReplicaFailure`.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub conditions: Vec<WorkloadCondition>,
+}
+
+/// One of the `status.conditions` of a workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkloadCondition {
+    /// Type, such as `Available` or `Complete`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// When it was last looked at, RFC 3339; Jobs only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_probe_time: Option<String>,
+    /// When it was last written, RFC 3339; Deployments only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_update_time: Option<String>,
+    /// When the status last changed, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<String>,
+    /// Reason, one word.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The same for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
 }
 
 /// A ReplicationController.
@@ -76,14 +136,19 @@ pub struct ReplicationController {
     pub metadata: ObjectMeta,
     /// Spec.
     pub spec: ReplicationControllerSpec,
+    /// What there is.
+    pub status: ReplicaSetStatus,
 }
 
 /// `spec` of a ReplicationController.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ReplicationControllerSpec {
     /// How many pods; 1 if absent.
     pub replicas: Option<i32>,
+    /// How long a pod must be ready to count as available, in seconds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub min_ready_seconds: i32,
     /// Which pods belong to it; the template's labels if absent.
     #[serde(deserialize_with = "null_default")]
     pub selector: StringMap,
@@ -199,18 +264,7 @@ pub struct JobStatus {
     pub completion_time: Option<String>,
     /// How it ended, if it did.
     #[serde(deserialize_with = "null_default")]
-    pub conditions: Vec<JobCondition>,
-}
-
-/// One of a Job's `status.conditions`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct JobCondition {
-    /// `Complete`, `Failed`, `Suspended`, `FailureTarget` or `SuccessCriteriaMet`.
-    #[serde(rename = "type")]
-    pub condition_type: String,
-    /// `True`, `False` or `Unknown`.
-    pub status: String,
+    pub conditions: Vec<WorkloadCondition>,
 }
 
 /// A CronJob.

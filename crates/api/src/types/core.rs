@@ -262,7 +262,7 @@ pub struct ContainerPort {
     pub protocol: String,
 }
 
-fn is_zero(value: &i32) -> bool {
+pub(super) fn is_zero(value: &i32) -> bool {
     *value == 0
 }
 

@@ -17,8 +17,9 @@ use outrank_api::types::{
 
 use super::deletion_order::daemon_pod_order;
 use super::existing::{ExistingPods, selector_of};
-use super::pods::{NewPod, Owner, PodMaker, template_hash};
+use super::pods::{NewPod, Owner, PodMaker};
 use super::{TooManyPods, Workload};
+use crate::generated_names::template_hash;
 
 /// The field that the node affinity of a daemon pod compares.
 const NAME_FIELD: &str = "metadata.name";
@@ -144,7 +145,7 @@ fn new_pod<'a>(
 }
 
 /// The affinity with its required node terms replaced by "this node".
-fn bound_to(affinity: Option<Affinity>, node: &str) -> Affinity {
+pub(crate) fn bound_to(affinity: Option<Affinity>, node: &str) -> Affinity {
     let requirement = NodeSelectorRequirement {
         key: NAME_FIELD.to_owned(),
         operator: "In".to_owned(),

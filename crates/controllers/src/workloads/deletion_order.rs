@@ -23,7 +23,7 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 ///
 /// `related` are all pods of the ReplicaSets of the same owner: of pods that are alike,
 /// those go first whose node has more of them.
-pub(super) fn sort_for_replica_set(pods: &mut [&Pod], related: &[&Pod]) {
+pub(crate) fn sort_for_replica_set(pods: &mut [&Pod], related: &[&Pod]) {
     let mut pods_on_node: HashMap<&str, usize> = HashMap::new();
     for pod in related.iter().filter(|pod| is_active(pod)) {
         *pods_on_node.entry(&pod.spec.node_name).or_default() += 1;
@@ -45,7 +45,7 @@ pub(super) fn sort_for_replica_set(pods: &mut [&Pod], related: &[&Pod]) {
 }
 
 /// Sorts the pods of a Job, the first to go first.
-pub(super) fn sort_for_job(pods: &mut [&Pod]) {
+pub(crate) fn sort_for_job(pods: &mut [&Pod]) {
     pods.sort_by_cached_key(|pod| {
         (
             is_placed(pod),

@@ -7,9 +7,10 @@ use std::collections::HashMap;
 use outrank_api::types::{Deployment, LabelSelector, Pod, PodTemplateSpec, ReplicaSet};
 
 use super::existing::{ExistingPods, Orphans, is_active, selector_of};
-use super::pods::{Owner, PodMaker, shortened, template_hash};
+use super::pods::{Owner, PodMaker};
 use super::replica_set::{bring_to, count};
 use super::{TooManyPods, Workload};
+use crate::generated_names::{shortened, template_hash};
 
 const TEMPLATE_HASH_LABEL: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";

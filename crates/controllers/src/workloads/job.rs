@@ -6,8 +6,9 @@ use outrank_api::types::{CronJob, Job, ObjectMeta, Pod, PodTemplateSpec};
 
 use super::deletion_order::sort_for_job;
 use super::existing::{ExistingPods, is_active};
-use super::pods::{GENERATED_BASE_BYTES_MAX, NewPod, Owner, PodMaker, shortened};
+use super::pods::{NewPod, Owner, PodMaker};
 use super::{TooManyPods, Workload};
+use crate::generated_names::{GENERATED_BASE_BYTES_MAX, shortened};
 
 /// Annotation and label with the number of a pod of an indexed Job.
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
@@ -101,8 +102,7 @@ pub(super) fn reconcile_next_run(
 fn is_held(job: &Job) -> bool {
     const ENDS: [&str; 4] = ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"];
     let mut conditions = job.status.conditions.iter();
-    let has_ended =
-        conditions.any(|it| it.status == "True" && ENDS.contains(&it.condition_type.as_str()));
+    let has_ended = conditions.any(|it| it.status == "True" && ENDS.contains(&it.type_.as_str()));
     job.spec.suspend == Some(true) || job.status.completion_time.is_some() || has_ended
 }
 

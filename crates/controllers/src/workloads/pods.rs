@@ -7,6 +7,8 @@ use outrank_api::types::{
     ObjectMeta, OwnerReference, Pod, PodSpec, PodStatus, PodTemplateSpec, ReplicaSet, StringMap,
 };
 
+use crate::generated_names::{GENERATED_BASE_BYTES_MAX, fnv1a, shortened, suffix, uid_of};
+
 use super::{PODS_MAX, Reconciled, TooManyPods, Workload};
 
 /// Collects what is to be created and deleted, and keeps names unique.
@@ -222,123 +224,5 @@ impl<'a> Owner<'a> {
             controller: Some(true),
             block_owner_deletion: Some(true),
         }
-    }
-}
-
-/// A short hash of a template, as it ends names of ReplicaSets.
-///
-/// The form is upstream's (FNV-1a of 32 bits, written in [`SAFE_CHARACTERS`]); the value
-/// is not, because upstream hashes a memory dump of its own types.
-pub(super) fn template_hash(template: &PodTemplateSpec) -> String {
-    let bytes = serde_json::to_vec(template).unwrap_or_default();
-    let hash = fnv1a(&[&bytes]);
-    let folded = (hash >> 32) as u32 ^ hash as u32;
-    folded
-        .to_string()
-        .bytes()
-        .map(|digit| safe_character(usize::from(digit)))
-        .collect()
-}
-
-/// What upstream writes generated names in: no vowels and nothing that looks like one.
-const SAFE_CHARACTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-
-fn safe_character(number: usize) -> char {
-    char::from(SAFE_CHARACTERS[number % SAFE_CHARACTERS.len()])
-}
-
-/// Longest base of a generated name, in bytes; the suffix makes it 63.
-pub(super) const GENERATED_BASE_BYTES_MAX: usize = 58;
-
-/// As many suffixes as five of 27 characters make.
-const SUFFIXES: u64 = 27_u64.pow(5);
-
-/// Has no divisor in common with [`SUFFIXES`], so `SUFFIXES` steps reach every suffix once.
-const SUFFIX_STEP: u64 = 8_868_112;
-const _: () = assert!(!SUFFIX_STEP.is_multiple_of(3) && SUFFIX_STEP < SUFFIXES);
-const _: () = assert!((PODS_MAX as u64) < SUFFIXES);
-
-/// The suffix number `index` from `seed` on. No two indices below [`SUFFIXES`] give the
-/// same one.
-pub(super) fn suffix(seed: u64, index: u64) -> String {
-    let mut rest = (seed % SUFFIXES + (index % SUFFIXES) * SUFFIX_STEP) % SUFFIXES;
-    let digits = (0..5).map(|_| {
-        let digit = rest % 27;
-        rest /= 27;
-        safe_character(digit as usize)
-    });
-    digits.collect()
-}
-
-/// A UUID that depends on nothing but `parts` (version 8 of RFC 9562: a hash of one's own).
-pub(super) fn uid_of(parts: &[&str]) -> String {
-    let bytes: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
-    let high = fnv1a(&bytes);
-    let low = fnv1a(&[
-        &high.to_le_bytes(),
-        bytes.last().copied().unwrap_or_default(),
-    ]);
-    format!(
-        "{:08x}-{:04x}-8{:03x}-{:04x}-{:012x}",
-        high >> 32,
-        high >> 16 & 0xffff,
-        high & 0xfff,
-        0x8000 | low >> 48 & 0x3fff,
-        low & 0xffff_ffff_ffff
-    )
-}
-
-/// FNV-1a over the parts, with a mark between them.
-pub(super) fn fnv1a(parts: &[&[u8]]) -> u64 {
-    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-    const PRIME: u64 = 0x0000_0100_0000_01b3;
-    let bytes = parts.iter().flat_map(|part| part.iter().chain(&[0xff]));
-    bytes.fold(OFFSET, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(PRIME)
-    })
-}
-
-/// The first `bytes_max` bytes, or fewer if that would cut a character.
-pub(super) fn shortened(text: &str, bytes_max: usize) -> &str {
-    let mut end = bytes_max.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn suffixes_do_not_repeat() {
-        let suffixes: HashSet<String> = (0..200_000).map(|index| suffix(77, index)).collect();
-        assert_eq!(suffixes.len(), 200_000);
-        let safe = |character: char| SAFE_CHARACTERS.contains(&(character as u8));
-        assert!(
-            suffixes
-                .iter()
-                .all(|suffix| suffix.len() == 5 && suffix.chars().all(safe))
-        );
-    }
-
-    #[test]
-    fn uids_look_like_uuids_and_differ() {
-        let uids: HashSet<String> = (0..10_000)
-            .map(|i| uid_of(&["rs", &i.to_string()]))
-            .collect();
-        assert_eq!(uids.len(), 10_000);
-        for uid in uids {
-            let lengths: Vec<usize> = uid.split('-').map(str::len).collect();
-            assert_eq!(lengths, [8, 4, 4, 4, 12], "{uid}");
-        }
-        assert_ne!(uid_of(&["ab", "c"]), uid_of(&["a", "bc"]));
-    }
-
-    #[test]
-    fn long_names_are_cut_between_characters() {
-        assert_eq!(shortened("abc", 58), "abc");
-        assert_eq!(shortened("aé", 2), "a");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use outrank_api::types::{Pod, PodStatus};
 
-use super::pods::{GENERATED_BASE_BYTES_MAX, fnv1a, shortened, suffix, uid_of};
+use crate::generated_names::{GENERATED_BASE_BYTES_MAX, fnv1a, shortened, suffix, uid_of};
 
 /// The pod that the controller of `pod` makes in its place once it is deleted; `None` if it has
 /// no controller, so that nobody does. `number` tells several replacements made in a row apart.

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use outrank_api::types::{PersistentVolumeClaimVolumeSource, Pod, PodSpec, StatefulSet, Volume};
 
 use super::existing::{ExistingPods, selector_of};
-use super::pods::{NewPod, Owner, PodMaker, template_hash};
+use super::pods::{NewPod, Owner, PodMaker};
 use super::replica_set::count;
 use super::{TooManyPods, Workload};
+use crate::generated_names::template_hash;
 
 /// Makes what is missing, in the order of ordinals, and deletes what is beyond them, the
 /// highest first. A pod that has ended is replaced by one of the same name.

@@ -1,0 +1,318 @@
+//! ReplicaSets and ReplicationControllers: so many pods, all alike.
+//!
+//! Missing pods are made in steps of 1, 2, 4, ..., surplus ones are deleted where it hurts least
+//! (`deletion_order`). The status counts what there is; if pods cannot be made or deleted, the
+//! condition `ReplicaFailure` says why until they can.
+//!
+//! Source: `pkg/controller/replicaset`, Kubernetes 1.36; that of ReplicationControllers is the
+//! same code.
+
+use std::sync::Arc;
+
+use outrank_api::decode::{ObjectKind, Typed};
+use outrank_api::labels::Selector;
+use outrank_api::time::rfc3339;
+use outrank_api::types::{
+    Pod, PodTemplateSpec, ReplicaSet, ReplicaSetStatus, ReplicationController, WorkloadCondition,
+};
+
+use crate::claim::{claim, owned};
+use crate::controller::{Controller, Plan};
+use crate::new_pod::NewPod;
+use crate::pod_state::{Availability, is_active, is_going};
+use crate::workloads::sort_for_replica_set;
+use crate::world::{Key, Kind, Seen, Stored, World};
+use crate::write::{Refusal, Write};
+
+/// How many pods are made or deleted at a time.
+pub const BURST_REPLICAS: usize = 500;
+
+const FAILURE: &str = "ReplicaFailure";
+
+/// The controller of ReplicaSets, or of ReplicationControllers.
+#[derive(Clone, Debug)]
+pub struct ReplicaSetController {
+    kind: ObjectKind,
+    burst_replicas: usize,
+}
+
+impl ReplicaSetController {
+    /// The controller of ReplicaSets.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self {
+            kind: ObjectKind::ReplicaSet,
+            burst_replicas: BURST_REPLICAS,
+        }
+    }
+
+    /// The controller of ReplicationControllers.
+    pub fn of_replication_controllers() -> Self {
+        Self {
+            kind: ObjectKind::ReplicationController,
+            ..Self::new()
+        }
+    }
+
+    /// The same with another limit to how many pods are made or deleted at a time.
+    pub fn with_burst(self, burst_replicas: usize) -> Self {
+        Self {
+            burst_replicas,
+            ..self
+        }
+    }
+
+    fn view<'w>(&self, world: &'w World, key: &Key) -> Option<Replicas<'w>> {
+        Replicas::of(world.stored(key)?)
+    }
+}
+
+impl Controller for ReplicaSetController {
+    fn name(&self) -> &'static str {
+        match self.kind {
+            ObjectKind::ReplicationController => "replication-controller",
+            _ => "replicaset-controller",
+        }
+    }
+
+    fn concerned(&mut self, seen: &Seen, world: &World, _: i64) -> Vec<Key> {
+        match &seen.key.kind {
+            Kind::Known(kind) if *kind == self.kind => vec![seen.key.clone()],
+            Kind::Known(ObjectKind::Pod) => match self.kind {
+                ObjectKind::ReplicationController => {
+                    owners_of_pod::<ReplicationController>(seen, world)
+                }
+                _ => owners_of_pod::<ReplicaSet>(seen, world),
+            },
+            _ => Vec::new(),
+        }
+    }
+
+    fn reconcile(&mut self, key: &Key, world: &World, now: i64) -> Plan {
+        let mut plan = Plan::nothing();
+        let Some(set) = self.view(world, key) else {
+            return plan;
+        };
+        let claimed = claim::<Pod>(world, set.stored, &set.selector, is_active);
+        plan.step(claimed.writes);
+        let own: Vec<&Arc<Stored>> = claimed.own;
+        let pods: Vec<&Pod> = own.iter().filter_map(|it| it.get::<Pod>()).collect();
+        let active: Vec<&Pod> = pods.iter().copied().filter(|pod| is_active(pod)).collect();
+        if set.stored.metadata().deletion_timestamp.is_none() {
+            self.bring_to_number(&set, &active, world, &mut plan);
+        }
+        let status = set.status_of(&pods, now, &mut plan);
+        plan.step(Write::status(set.stored, set.status, &status));
+        plan
+    }
+
+    fn refused(
+        &mut self,
+        key: &Key,
+        world: &World,
+        now: i64,
+        refusals: &[(Write, Refusal)],
+    ) -> Vec<Write> {
+        let (Some(set), Some((write, refusal))) = (self.view(world, key), refusals.first()) else {
+            return Vec::new();
+        };
+        let reason = match write {
+            Write::Create(_) => "FailedCreate",
+            Write::Delete(_) => "FailedDelete",
+            Write::Patch(_) | Write::Event(_) => return Vec::new(),
+        };
+        let pods = owned::<Pod>(world, set.stored).filter_map(|it| it.get::<Pod>());
+        let mut pods: Vec<&Pod> = pods.collect();
+        pods.retain(|pod| set.selector.matches(&pod.metadata.labels));
+        let mut status = set.status_of(&pods, now, &mut Plan::nothing());
+        status.conditions = set.status.conditions.clone();
+        if !status.conditions.iter().any(|it| it.type_ == FAILURE) {
+            status.conditions.push(WorkloadCondition {
+                type_: FAILURE.to_owned(),
+                status: "True".to_owned(),
+                last_transition_time: Some(rfc3339(now)),
+                reason: reason.to_owned(),
+                message: refusal.message.clone(),
+                ..Default::default()
+            });
+        }
+        Vec::from_iter(Write::status(set.stored, set.status, &status))
+    }
+}
+
+impl ReplicaSetController {
+    /// Makes what is missing or deletes what is too much.
+    fn bring_to_number(&self, set: &Replicas<'_>, active: &[&Pod], world: &World, plan: &mut Plan) {
+        let wanted = set.replicas;
+        if active.len() < wanted {
+            let missing = (wanted - active.len()).min(self.burst_replicas);
+            let new = || NewPod::of(set.stored, set.template, "/spec/template/spec").create();
+            plan.slow_start(std::iter::repeat_with(new).take(missing));
+        } else if active.len() > wanted {
+            let surplus = (active.len() - wanted).min(self.burst_replicas);
+            let mut pods = active.to_vec();
+            if wanted > 0 {
+                let related = related_pods(set.stored, world);
+                sort_for_replica_set(&mut pods, &related);
+            }
+            let keys = pods
+                .iter()
+                .take(surplus)
+                .map(|pod| Key::of::<Pod>(&pod.metadata));
+            let stored = keys.filter_map(|key| world.stored(&key));
+            plan.step(stored.map(|pod| Write::delete(pod)));
+        }
+    }
+}
+
+/// A ReplicaSet or a ReplicationController.
+struct Replicas<'w> {
+    stored: &'w Stored,
+    replicas: usize,
+    min_ready_seconds: i32,
+    selector: Selector,
+    template: &'w PodTemplateSpec,
+    status: &'w ReplicaSetStatus,
+    counts_terminating: bool,
+}
+
+impl<'w> Replicas<'w> {
+    /// `None` if it is something else, or its selector cannot be read.
+    fn of(stored: &'w Stored) -> Option<Self> {
+        let count = |replicas: Option<i32>| usize::try_from(replicas.unwrap_or(1)).unwrap_or(0);
+        if let Some(set) = stored.get::<ReplicaSet>() {
+            return Some(Self {
+                stored,
+                replicas: count(set.spec.replicas),
+                min_ready_seconds: set.spec.min_ready_seconds,
+                selector: Selector::from_label_selector(set.spec.selector.as_ref()).ok()?,
+                template: &set.spec.template,
+                status: &set.status,
+                counts_terminating: true,
+            });
+        }
+        let controller = stored.get::<ReplicationController>()?;
+        Some(Self {
+            stored,
+            replicas: count(controller.spec.replicas),
+            min_ready_seconds: controller.spec.min_ready_seconds,
+            selector: Selector::from_set(&controller.spec.selector),
+            template: &controller.spec.template,
+            status: &controller.status,
+            counts_terminating: false,
+        })
+    }
+
+    /// The status, given its pods, without a failure.
+    fn status_of(&self, pods: &[&Pod], now: i64, plan: &mut Plan) -> ReplicaSetStatus {
+        let mut status = ReplicaSetStatus {
+            observed_generation: self.stored.metadata().generation,
+            conditions: self.status.conditions.clone(),
+            ..Default::default()
+        };
+        status.conditions.retain(|it| it.type_ != FAILURE);
+        let labels = &self.template.metadata.labels;
+        let has_all = |pod: &Pod| {
+            labels
+                .iter()
+                .all(|(k, v)| pod.metadata.labels.get(k) == Some(v))
+        };
+        for pod in pods.iter().filter(|pod| is_active(pod)) {
+            status.replicas += 1;
+            status.fully_labeled_replicas += i32::from(has_all(pod));
+            match Availability::of(pod, self.min_ready_seconds, now) {
+                Availability::Now => {
+                    status.ready_replicas += 1;
+                    status.available_replicas += 1;
+                }
+                Availability::At(time) => {
+                    status.ready_replicas += 1;
+                    plan.look_at(time);
+                }
+                Availability::NotReady => {}
+            }
+        }
+        if self.counts_terminating {
+            let going = pods
+                .iter()
+                .filter(|pod| is_going(pod) && !pod.is_finished());
+            status.terminating_replicas = Some(going.count() as i32);
+        }
+        status
+    }
+}
+
+/// The pods of all ReplicaSets of the same owner: where they are crowded, one goes first.
+fn related_pods<'w>(set: &'w Stored, world: &'w World) -> Vec<&'w Pod> {
+    let uids: Vec<&str> = match set.metadata().controller() {
+        None => vec![&set.metadata().uid],
+        Some(owner) => {
+            let sets = world.dependents(&owner.uid);
+            let sets = sets.filter(|it| it.get::<ReplicaSet>().is_some());
+            sets.map(|it| it.metadata().uid.as_str()).collect()
+        }
+    };
+    let pods = uids.into_iter().flat_map(|uid| world.dependents(uid));
+    pods.filter_map(|it| it.get()).collect()
+}
+
+/// The owners of a type that a change of a pod concerns: those that manage it or did, and if
+/// nobody does, those whose selector it matches.
+pub(crate) fn owners_of_pod<T: Typed + Selecting>(seen: &Seen, world: &World) -> Vec<Key> {
+    let mut keys: Vec<Key> = Vec::new();
+    for pod in [&seen.old, &seen.new].into_iter().flatten() {
+        let metadata = pod.metadata();
+        match metadata.controller() {
+            Some(owner) if owner.kind == T::KIND.name() => {
+                let key = Key::new(T::KIND, &metadata.namespace, &owner.name);
+                let is_meant = |it: &&Arc<Stored>| it.metadata().uid == owner.uid;
+                if world.stored(&key).filter(is_meant).is_some() && !keys.contains(&key) {
+                    keys.push(key);
+                }
+            }
+            Some(_) => {}
+            None if seen.new.as_ref().is_some_and(|new| Arc::ptr_eq(new, pod)) => {
+                let selecting = world.within::<T>(&metadata.namespace);
+                let matching = selecting.filter(|it| it.selects(&metadata.labels));
+                keys.extend(matching.map(|it| Key::of::<T>(it.metadata_of())));
+            }
+            None => {}
+        }
+    }
+    keys
+}
+
+/// Selects pods by label.
+pub(crate) trait Selecting {
+    /// Its metadata.
+    fn metadata_of(&self) -> &outrank_api::types::ObjectMeta;
+    /// Whether pods with these labels are selected; an empty selector selects none.
+    fn selects(&self, labels: &outrank_api::types::StringMap) -> bool;
+}
+
+macro_rules! selecting {
+    ($($kind:ty,)*) => {$(
+        impl Selecting for $kind {
+            fn metadata_of(&self) -> &outrank_api::types::ObjectMeta {
+                &self.metadata
+            }
+
+            fn selects(&self, labels: &outrank_api::types::StringMap) -> bool {
+                Selector::from_label_selector(self.spec.selector.as_ref())
+                    .is_ok_and(|selector| !selector.is_empty() && selector.matches(labels))
+            }
+        }
+    )*};
+}
+
+selecting!(ReplicaSet,);
+
+impl Selecting for ReplicationController {
+    fn metadata_of(&self) -> &outrank_api::types::ObjectMeta {
+        &self.metadata
+    }
+
+    fn selects(&self, labels: &outrank_api::types::StringMap) -> bool {
+        !self.spec.selector.is_empty() && Selector::from_set(&self.spec.selector).matches(labels)
+    }
+}

@@ -1,0 +1,619 @@
+//! A cluster in memory with a clock that jumps: where controllers run in rehearsals and tests.
+//!
+//! It does what an API server does with the writes of controllers (names, uids, versions,
+//! generations, merge patches, preconditions, grace periods, finalizers) and no more: nothing is
+//! validated, and there is no admission but [`VirtualCluster::refuse`]. Instead of kubelets and
+//! a scheduler there is [`PodLife`], or whoever calls [`VirtualCluster::set_pod_status`].
+//!
+//! ```
+//! use outrank_controllers::virtual_cluster::VirtualCluster;
+//! use outrank_controllers::{Controllers, replica_set::ReplicaSetController};
+//! use serde_json::json;
+//!
+//! let controllers = Controllers::new(vec![Box::new(ReplicaSetController::new())]);
+//! let mut cluster = VirtualCluster::new(controllers, "2026-01-01T00:00:00Z");
+//! cluster.create(json!({
+//!     "apiVersion": "apps/v1", "kind": "ReplicaSet",
+//!     "metadata": {"name": "web", "namespace": "shop"},
+//!     "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": {
+//!         "metadata": {"labels": {"app": "web"}},
+//!         "spec": {"containers": [{"name": "c", "image": "nginx", "args": ["-q"]}]}}},
+//! }));
+//! cluster.settle();
+//! let pods: Vec<_> = cluster.pods("shop").collect();
+//! assert_eq!(pods.len(), 3);
+//! assert_eq!(cluster.value(&pods[0])["spec"]["containers"][0]["args"][0], "-q");
+//! ```
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use outrank_api::decode::{Object, ObjectKind};
+use outrank_api::defaults::{NAMESPACE, default_object};
+use outrank_api::time::{rfc3339, unix_nanos};
+use outrank_api::types::{Pod, PodCondition, PodSpec};
+use serde_json::{Value, json};
+
+use crate::controllers::Controllers;
+use crate::generated_names::{GENERATED_BASE_BYTES_MAX, fnv1a, shortened, suffix, uid_of};
+use crate::world::{Change, Key, Kind, Stored};
+use crate::write::{
+    Create, Delete, Event, Outcome, Patch, Propagation, Refusal, Subresource, Write, merge,
+};
+
+/// Nanoseconds of a second.
+pub const SECOND: i64 = 1_000_000_000;
+
+/// What becomes of pods when nobody else says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodLife {
+    /// They stay pending.
+    Pending,
+    /// They run and are ready as soon as they are made, and go as soon as they are to.
+    AtOnce,
+    /// They run and are ready some seconds after they are made, and go some seconds after they
+    /// are to, at the latest when their grace period ends.
+    Takes {
+        /// Seconds until a pod is ready.
+        start_seconds: i64,
+        /// Seconds until a pod has ended.
+        stop_seconds: i64,
+    },
+}
+
+/// Decides what the API server refuses.
+pub type Refuse = Box<dyn FnMut(&Write) -> Option<Refusal> + Send>;
+
+/// A cluster with its controllers.
+pub struct VirtualCluster {
+    controllers: Controllers,
+    objects: BTreeMap<Key, Arc<Stored>>,
+    now: i64,
+    version: u64,
+    /// How many names were generated from each base.
+    generated: HashMap<String, u64>,
+    /// Changes that the controllers do not know yet, and when they will.
+    feed: VecDeque<(i64, Change)>,
+    /// What pods will do, by time and order.
+    pod_plans: BTreeMap<(i64, u64), (Key, PodStep)>,
+    /// The template that was defaulted last, and what it became: pods go on sharing it.
+    defaulted: Option<(Arc<PodSpec>, Arc<PodSpec>)>,
+    /// What becomes of pods.
+    pub pod_life: PodLife,
+    /// How long the controllers' feed lags behind, in nanoseconds.
+    pub lag: i64,
+    /// What is refused.
+    pub refuse: Option<Refuse>,
+    /// Events so far, with their times.
+    pub events: Vec<(i64, Event)>,
+    /// Writes of controllers so far: time, controller, what.
+    pub log: Vec<(i64, &'static str, Write)>,
+    /// Whether `log` and `events` are kept.
+    pub is_logging: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum PodStep {
+    Run,
+    End,
+}
+
+impl VirtualCluster {
+    /// A cluster without objects at a time, RFC 3339.
+    pub fn new(controllers: Controllers, start: &str) -> Self {
+        Self {
+            controllers,
+            objects: BTreeMap::new(),
+            now: unix_nanos(start).unwrap_or_default(),
+            version: 0,
+            generated: HashMap::new(),
+            feed: VecDeque::new(),
+            pod_plans: BTreeMap::new(),
+            defaulted: None,
+            pod_life: PodLife::AtOnce,
+            lag: 0,
+            refuse: None,
+            events: Vec::new(),
+            log: Vec::new(),
+            is_logging: true,
+        }
+    }
+
+    /// The time.
+    pub fn now(&self) -> i64 {
+        self.now
+    }
+
+    /// The controllers.
+    pub fn controllers(&self) -> &Controllers {
+        &self.controllers
+    }
+
+    /// An object as it is stored.
+    pub fn stored(&self, key: &Key) -> Option<&Arc<Stored>> {
+        self.objects.get(key)
+    }
+
+    /// An object as JSON; `null` if it is not there.
+    pub fn value(&self, key: &Key) -> Value {
+        self.objects
+            .get(key)
+            .map_or(Value::Null, |it| it.to_value())
+    }
+
+    /// All objects, by kind, namespace and name.
+    pub fn objects(&self) -> impl Iterator<Item = (&Key, &Arc<Stored>)> {
+        self.objects.iter()
+    }
+
+    /// The keys of the pods of a namespace, by name.
+    pub fn pods(&self, namespace: &str) -> impl Iterator<Item = Key> {
+        let first = Key::new(ObjectKind::Pod, namespace, "");
+        let namespace = first.namespace.clone();
+        let from_here = self.objects.range(first..);
+        let keys = from_here.map(|(key, _)| key);
+        keys.take_while(move |key| {
+            key.kind == Kind::Known(ObjectKind::Pod) && key.namespace == namespace
+        })
+        .cloned()
+    }
+
+    /// Stores an object as it is, such as one of a dump: with its uid and status.
+    pub fn load(&mut self, stored: Stored) {
+        self.store(stored);
+    }
+
+    /// Makes an object as a person would; the namespace is `default` if none is given.
+    ///
+    /// # Panics
+    ///
+    /// If the object is refused, which is not for people here.
+    pub fn create(&mut self, mut value: Value) -> Key {
+        let text = |name| value.get(name).and_then(Value::as_str).unwrap_or_default();
+        let kind = Kind::of(text("apiVersion"), text("kind"));
+        let is_namespaced = !matches!(&kind, Kind::Known(kind) if !kind.is_namespaced());
+        if is_namespaced && value.pointer("/metadata/namespace").is_none() {
+            value["metadata"]["namespace"] = NAMESPACE.into();
+        }
+        match self.make(Stored::whole(value)) {
+            Outcome::Stored(stored) => stored.key(),
+            other => panic!("not made: {other:?}"),
+        }
+    }
+
+    /// Changes an object as a person would.
+    ///
+    /// # Panics
+    ///
+    /// If it is not there.
+    pub fn patch(&mut self, key: &Key, changes: Value) {
+        let subresource = changes.get("status").map(|_| Subresource::Status);
+        let patch = Patch {
+            key: key.clone(),
+            subresource,
+            changes,
+            uid: None,
+            resource_version: None,
+        };
+        if let Outcome::Refused(refusal) = self.change(&patch) {
+            panic!("{key} not changed: {}", refusal.message);
+        }
+    }
+
+    /// Deletes an object as a person would.
+    pub fn delete(&mut self, key: &Key) -> Outcome {
+        self.remove(&Delete {
+            key: key.clone(),
+            uid: None,
+            resource_version: None,
+            grace_seconds: None,
+            propagation: None,
+        })
+    }
+
+    /// Sets the phase of a pod and whether it is ready, as a kubelet would.
+    pub fn set_pod_status(&mut self, key: &Key, phase: &str, is_ready: bool) {
+        let Some(mut stored) = self.objects.get(key).map(|it| (**it).clone()) else {
+            return;
+        };
+        let now = rfc3339(self.now);
+        stored.change(|object| {
+            let Object::Pod(pod) = object else { return };
+            pod.status.phase = phase.to_owned();
+            let status = if is_ready { "True" } else { "False" };
+            let old = pod.status.conditions.iter().find(|it| it.type_ == "Ready");
+            let since = old.filter(|it| it.status == status);
+            let since = since.and_then(|it| it.last_transition_time.clone());
+            pod.status.conditions.retain(|it| it.type_ != "Ready");
+            pod.status.conditions.push(PodCondition {
+                type_: "Ready".to_owned(),
+                status: status.to_owned(),
+                last_transition_time: Some(since.unwrap_or_else(|| now.clone())),
+                ..Default::default()
+            });
+            if phase == "Running" {
+                pod.status.start_time.get_or_insert(now);
+            }
+        });
+        self.store(stored);
+        if matches!(phase, "Succeeded" | "Failed") {
+            self.finish_if_going(key);
+        }
+    }
+
+    /// Lets a pod end: removes it if it is being deleted.
+    pub fn end_pod(&mut self, key: &Key) {
+        let stored = self.objects.get(key);
+        if stored.is_some_and(|it| it.metadata().deletion_timestamp.is_some()) {
+            self.set_pod_status(key, "Succeeded", false);
+            self.finish_if_going(key);
+        }
+    }
+
+    /// Lets the controllers work until nothing moves at this time.
+    pub fn settle(&mut self) {
+        loop {
+            self.deliver();
+            let Some(work) = self.controllers.next(self.now) else {
+                if self.step_pods() {
+                    continue;
+                }
+                return;
+            };
+            let mut outcomes = Vec::with_capacity(work.writes.len());
+            for write in work.writes.iter() {
+                outcomes.push(self.carry_out(work.controller, write));
+            }
+            self.controllers.done(work, outcomes, self.now);
+        }
+    }
+
+    /// Lets time pass until a time, with everything that happens on the way.
+    pub fn run_until(&mut self, time: i64) {
+        loop {
+            self.settle();
+            match self.next_time() {
+                Some(next) if next <= time => self.now = self.now.max(next),
+                _ => break,
+            }
+        }
+        self.now = self.now.max(time);
+        self.settle();
+    }
+
+    /// Lets seconds pass.
+    pub fn run_seconds(&mut self, seconds: i64) {
+        self.run_until(self.now + seconds * SECOND);
+    }
+
+    /// When something happens next by itself, if anything does.
+    pub fn next_time(&self) -> Option<i64> {
+        let fed = self.feed.front().map(|(time, _)| *time);
+        let pods = self.pod_plans.keys().next().map(|(time, _)| *time);
+        let times = [self.controllers.next_time(), fed, pods];
+        times.into_iter().flatten().min()
+    }
+
+    /// Carries out a write of a controller.
+    pub fn carry_out(&mut self, controller: &'static str, write: &Write) -> Outcome {
+        if self.is_logging {
+            self.log.push((self.now, controller, write.clone()));
+        }
+        if let Some(refusal) = self.refuse.as_mut().and_then(|refuse| refuse(write)) {
+            return Outcome::Refused(refusal);
+        }
+        match write {
+            Write::Create(create) => self.make_of(create),
+            Write::Patch(patch) => self.change(patch),
+            Write::Delete(delete) => self.remove(delete),
+            Write::Event(event) => {
+                if self.is_logging {
+                    self.events.push((self.now, event.clone()));
+                }
+                Outcome::Done
+            }
+        }
+    }
+
+    fn deliver(&mut self) {
+        while let Some((time, _)) = self.feed.front()
+            && *time <= self.now
+            && let Some((_, change)) = self.feed.pop_front()
+        {
+            self.controllers.handle(change, self.now);
+        }
+    }
+
+    /// Does what pods do by now. False if none does anything.
+    fn step_pods(&mut self) -> bool {
+        let mut has_moved = false;
+        while let Some(entry) = self.pod_plans.first_entry()
+            && entry.key().0 <= self.now
+        {
+            let (key, step) = entry.remove();
+            has_moved = true;
+            match step {
+                PodStep::Run => self.run_pod(&key),
+                PodStep::End => self.end_pod(&key),
+            }
+        }
+        has_moved
+    }
+
+    fn run_pod(&mut self, key: &Key) {
+        let pod = self.objects.get(key).and_then(|it| it.get::<Pod>());
+        let waits =
+            |pod: &Pod| pod.status.phase == "Pending" && pod.metadata.deletion_timestamp.is_none();
+        if pod.is_some_and(waits) {
+            self.set_pod_status(key, "Running", true);
+        }
+    }
+
+    fn plan_pod(&mut self, key: &Key, seconds: i64, step: PodStep) {
+        let time = self.now + seconds * SECOND;
+        self.version += 1;
+        self.pod_plans
+            .insert((time, self.version), (key.clone(), step));
+    }
+
+    fn make_of(&mut self, create: &Create) -> Outcome {
+        let mut stored = Stored::typed(create.object.clone());
+        if create.written.is_some() {
+            stored.set_raw(create.to_value());
+        }
+        self.make(stored)
+    }
+
+    fn make(&mut self, mut stored: Stored) -> Outcome {
+        let metadata = stored.metadata();
+        if metadata.name.is_empty() && !metadata.generate_name.is_empty() {
+            let name = self.generated_name(&stored.key(), &metadata.generate_name.clone());
+            stored.change_metadata(|metadata| metadata.name = name);
+        }
+        let key = stored.key();
+        if self.objects.contains_key(&key) {
+            return Outcome::Refused(already_exists(&key));
+        }
+        let number = (self.version + 1).to_string();
+        let now = rfc3339(self.now);
+        stored.change_metadata(|metadata| {
+            metadata.uid = uid_of(&[key.kind.name(), &key.namespace, &key.name, &number]);
+            metadata.creation_timestamp = Some(now);
+            metadata.generation = 1;
+            metadata.deletion_timestamp = None;
+        });
+        self.default(&mut stored);
+        let stored = self.store(stored);
+        if key.kind == Kind::Known(ObjectKind::Pod) {
+            self.begin_pod(&key);
+        }
+        Outcome::Stored(self.objects.get(&key).cloned().unwrap_or(stored))
+    }
+
+    fn begin_pod(&mut self, key: &Key) {
+        match self.pod_life {
+            PodLife::Pending => {}
+            PodLife::AtOnce => self.run_pod(key),
+            PodLife::Takes { start_seconds, .. } => {
+                self.plan_pod(key, start_seconds, PodStep::Run);
+            }
+        }
+    }
+
+    /// A name that is free, for an object of the kind and namespace of `key`.
+    fn generated_name(&mut self, key: &Key, base: &str) -> String {
+        let base = shortened(base, GENERATED_BASE_BYTES_MAX);
+        let seed = fnv1a(&[key.namespace.as_bytes(), base.as_bytes()]);
+        let count = self.generated.entry(format!("{}/{base}", key.namespace));
+        let count = count.or_default();
+        loop {
+            let name = format!("{base}{}", suffix(seed, *count));
+            *count += 1;
+            let key = Key::new(key.kind.clone(), &key.namespace, &name);
+            if !self.objects.contains_key(&key) {
+                return name;
+            }
+        }
+    }
+
+    /// Fills in what the API server does; pods of one template go on sharing their spec.
+    fn default(&mut self, stored: &mut Stored) {
+        let template = stored.get::<Pod>().map(|pod| pod.spec.clone());
+        let shared = self.defaulted.as_ref();
+        let shared =
+            shared.filter(|it| template.as_ref().is_some_and(|own| Arc::ptr_eq(own, &it.0)));
+        if let (Some((_, spec)), Some(Object::Pod(pod))) = (shared, stored.object_mut()) {
+            pod.spec = spec.clone();
+            pod.status.phase = "Pending".to_owned();
+            return;
+        }
+        stored.object_mut().into_iter().for_each(default_object);
+        if let (Some(template), Some(pod)) = (template, stored.get::<Pod>()) {
+            self.defaulted = Some((template, pod.spec.clone()));
+        }
+    }
+
+    fn change(&mut self, patch: &Patch) -> Outcome {
+        let Some(known) = self.objects.get(&patch.key).cloned() else {
+            return Outcome::Refused(not_found(&patch.key));
+        };
+        if let Some(refusal) = broken_condition(&known, &patch.uid, &patch.resource_version) {
+            return Outcome::Refused(refusal);
+        }
+        let mut value = known.to_value();
+        let before = value.clone();
+        match patch.subresource {
+            Some(Subresource::Scale) => {
+                let replicas = patch.changes.pointer("/spec/replicas");
+                let replicas = replicas.cloned().unwrap_or_default();
+                merge(&mut value, &json!({"spec": {"replicas": replicas}}));
+            }
+            Some(Subresource::Status) => {
+                let status = patch.changes.get("status").cloned().unwrap_or_default();
+                merge(&mut value, &json!({ "status": status }));
+            }
+            None => merge(&mut value, &patch.changes),
+        }
+        if value == before {
+            return Outcome::Stored(known);
+        }
+        if value.get("spec") != before.get("spec") {
+            value["metadata"]["generation"] = (known.metadata().generation + 1).into();
+        }
+        let mut stored = Stored::whole(value);
+        stored.object_mut().into_iter().for_each(default_object);
+        if known.raw().is_none() {
+            stored.forget_raw();
+        }
+        let is_over = {
+            let metadata = stored.metadata();
+            metadata.deletion_timestamp.is_some() && metadata.finalizers.is_empty()
+        };
+        let has_time = known.metadata().finalizers.is_empty();
+        let stored = self.store(stored);
+        if is_over && !has_time && !self.is_running(&patch.key) {
+            self.drop_object(&patch.key);
+        }
+        Outcome::Stored(stored)
+    }
+
+    fn remove(&mut self, delete: &Delete) -> Outcome {
+        let key = &delete.key;
+        let Some(known) = self.objects.get(key).cloned() else {
+            return Outcome::Refused(not_found(key));
+        };
+        if let Some(refusal) = broken_condition(&known, &delete.uid, &delete.resource_version) {
+            return Outcome::Refused(refusal);
+        }
+        let finalizer = match delete.propagation {
+            Some(Propagation::Foreground) => Some("foregroundDeletion"),
+            Some(Propagation::Orphan) => Some("orphan"),
+            Some(Propagation::Background) | None => None,
+        };
+        let is_running = self.is_running(key);
+        let grace = match is_running {
+            true => self.grace_seconds(&known, delete.grace_seconds),
+            false => 0,
+        };
+        let is_first = known.metadata().deletion_timestamp.is_none();
+        if grace == 0 && finalizer.is_none() && known.metadata().finalizers.is_empty() {
+            self.drop_object(key);
+            return Outcome::Done;
+        }
+        if !is_first {
+            return Outcome::Stored(known);
+        }
+        let end = rfc3339(self.now + grace * SECOND);
+        let mut going = (*known).clone();
+        going.change_metadata(|metadata| {
+            metadata.deletion_timestamp = Some(end);
+            metadata.deletion_grace_period_seconds = Some(grace);
+            let finalizer = finalizer.map(str::to_owned);
+            let new = finalizer.filter(|it| !metadata.finalizers.contains(it));
+            metadata.finalizers.extend(new);
+        });
+        let stored = self.store(going);
+        if is_running {
+            let seconds = match self.pod_life {
+                PodLife::Takes { stop_seconds, .. } => stop_seconds.min(grace),
+                PodLife::AtOnce | PodLife::Pending => grace,
+            };
+            self.plan_pod(key, seconds, PodStep::End);
+        }
+        Outcome::Stored(stored)
+    }
+
+    fn is_running(&self, key: &Key) -> bool {
+        let pod = self.objects.get(key).and_then(|it| it.get::<Pod>());
+        pod.is_some_and(|pod| pod.status.phase == "Running")
+    }
+
+    fn grace_seconds(&self, stored: &Stored, asked: Option<i64>) -> i64 {
+        if self.pod_life == PodLife::AtOnce {
+            return 0;
+        }
+        let pod = stored.get::<Pod>();
+        let own = pod.and_then(|pod| pod.spec.termination_grace_period_seconds);
+        asked.or(own).unwrap_or(0)
+    }
+
+    /// Removes an object that is being deleted and that nothing holds any more.
+    fn finish_if_going(&mut self, key: &Key) {
+        let Some(stored) = self.objects.get(key) else {
+            return;
+        };
+        let metadata = stored.metadata();
+        if metadata.deletion_timestamp.is_some() && metadata.finalizers.is_empty() {
+            self.drop_object(key);
+        }
+    }
+
+    fn store(&mut self, mut stored: Stored) -> Arc<Stored> {
+        self.version += 1;
+        let version = self.version.to_string();
+        stored.change_metadata(|metadata| metadata.resource_version = version);
+        let stored = Arc::new(stored);
+        self.objects.insert(stored.key(), stored.clone());
+        self.tell(Change::Set(stored.clone()));
+        stored
+    }
+
+    fn drop_object(&mut self, key: &Key) {
+        if self.objects.remove(key).is_some() {
+            self.version += 1;
+            let (key, version) = (key.clone(), self.version);
+            self.tell(Change::Gone { key, version });
+        }
+    }
+
+    fn tell(&mut self, change: Change) {
+        self.feed.push_back((self.now + self.lag, change));
+    }
+}
+
+fn broken_condition(
+    known: &Stored,
+    uid: &Option<String>,
+    resource_version: &Option<String>,
+) -> Option<Refusal> {
+    let metadata = known.metadata();
+    let is_other = uid.as_ref().is_some_and(|it| *it != metadata.uid);
+    let version = &metadata.resource_version;
+    let is_older = resource_version.as_ref().is_some_and(|it| it != version);
+    (is_other || is_older).then(|| Refusal {
+        code: 409,
+        reason: "Conflict".to_owned(),
+        message: format!("{} has changed", known.key()),
+        causes: Vec::new(),
+    })
+}
+
+fn not_found(key: &Key) -> Refusal {
+    Refusal {
+        code: 404,
+        reason: "NotFound".to_owned(),
+        message: format!("{} \"{}\" not found", resource_of(key), key.name),
+        causes: Vec::new(),
+    }
+}
+
+fn already_exists(key: &Key) -> Refusal {
+    Refusal {
+        code: 409,
+        reason: "AlreadyExists".to_owned(),
+        message: format!("{} \"{}\" already exists", resource_of(key), key.name),
+        causes: Vec::new(),
+    }
+}
+
+/// `pods`, or `deployments.apps`.
+fn resource_of(key: &Key) -> String {
+    let plural = match &key.kind {
+        Kind::Known(kind) => kind.plural().to_owned(),
+        Kind::Other(other) => other.1.to_lowercase(),
+    };
+    match key.kind.api_version().split_once('/') {
+        Some((group, _)) => format!("{plural}.{group}"),
+        None => plural,
+    }
+}

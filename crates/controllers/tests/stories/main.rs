@@ -1,0 +1,4 @@
+//! What controllers do, told as stories: objects come, time passes, and this happens.
+
+mod replica_sets;
+mod story;

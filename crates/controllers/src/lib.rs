@@ -10,7 +10,8 @@
 //!   DaemonSet, Job and CronJob become pods;
 //! * [`volumes`]: claims become bound to volumes;
 //! * [`disruption`]: how many pods PodDisruptionBudgets allow to go;
-//! * [`taint_eviction`]: when NoExecute taints drive a pod off its node.
+//! * [`taint_eviction`]: when NoExecute taints drive a pod off its node;
+//! * [`node_lifecycle`]: which taints nodes get that are not well, or not heard of.
 //!
 //! ```
 //! use outrank_api::types::{Deployment, DeploymentSpec, ObjectMeta};
@@ -33,6 +34,7 @@ pub mod controllers;
 pub mod disruption;
 mod generated_names;
 mod new_pod;
+pub mod node_lifecycle;
 pub mod pod_edit;
 mod pod_state;
 pub mod replica_set;

@@ -22,24 +22,30 @@
 //! from the next round on, and what a round finds leads to a `NoExecute` taint in the next one: a
 //! node that was last heard of in the round at 0 s is unknown at 50 s and gets the taint at 55 s.
 //! (Upstream's rounds take a little longer than five seconds, so 50 s have passed, just, ten
-//! rounds later. Here it is 50 s to the nanosecond, and that is enough.) A round in which nothing
-//! can be found is left out: [`NodeLifecycle::next_time`] says when there is something to do.
+//! rounds later. Here it is 50 s to the nanosecond, and that is enough.) A round in which nothing can be
+//! found is left out.
 //!
 //! Source: `pkg/controller/nodelifecycle/node_lifecycle_controller.go`, Kubernetes 1.36.
 
 use std::collections::BTreeMap;
 
-use outrank_api::time::rfc3339;
-use outrank_api::types::{Node, NodeCondition, StringMap, Taint};
+use outrank_api::decode::ObjectKind;
+use outrank_api::time::{rfc3339, unix_nanos};
+use outrank_api::types::{Node, NodeCondition, Pod, PodCondition, StringMap, Taint};
+use serde_json::{Value, json};
 
-use crate::taint_eviction::TimeNanos;
+use crate::controller::{Controller, Plan};
+use crate::pod_state::set_condition;
+use crate::world::{Key, Kind, Seen, Stored, World};
+use crate::write::{Event, Outcome, Write};
 
 mod health;
+mod rounds;
 mod zones;
 
-use health::Health;
+use health::ready;
+use rounds::{Finding, Rounds};
 pub use zones::ZoneState;
-use zones::{Zone, ZoneName, zone_of};
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
@@ -49,9 +55,17 @@ const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 const CONDITION_TAINTS: [(&str, &str, &str); 6] = [
     ("Ready", "False", NOT_READY),
     ("Ready", "Unknown", UNREACHABLE),
-    ("MemoryPressure", "True", "node.kubernetes.io/memory-pressure"),
+    (
+        "MemoryPressure",
+        "True",
+        "node.kubernetes.io/memory-pressure",
+    ),
     ("DiskPressure", "True", "node.kubernetes.io/disk-pressure"),
-    ("NetworkUnavailable", "True", "node.kubernetes.io/network-unavailable"),
+    (
+        "NetworkUnavailable",
+        "True",
+        "node.kubernetes.io/network-unavailable",
+    ),
     ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
 ];
 
@@ -61,10 +75,8 @@ const LABELS_KEPT_EQUAL: [(&str, &str); 2] = [
     ("kubernetes.io/arch", "beta.kubernetes.io/arch"),
 ];
 
-/// Nodes with this label do not count for the state of their zone.
-const EXCLUDE_DISRUPTION: &str = "node.kubernetes.io/exclude-disruption";
-
-const SECOND_NANOS: i64 = 1_000_000_000;
+/// The namespace of the leases that kubelets renew.
+const LEASES: &str = "kube-node-lease";
 
 /// Flags of kube-controller-manager, with its defaults.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,10 +96,10 @@ pub struct NodeLifecycleOptions {
     pub large_cluster_size_threshold: usize,
     /// `--unhealthy-zone-threshold`: the share of nodes not ready from which on it is most.
     pub unhealthy_zone_threshold: f32,
-    /// Whether nodes are unknown of which nothing was ever heard: their condition Ready has no
-    /// heartbeat, and they have no lease. So it is upstream. A simulation in which no kubelet
-    /// reports takes them at their word instead; a node that then gets a heartbeat or a lease
-    /// must keep it up.
+    /// Whether nodes are lost of which nothing was ever heard, though they say that they are
+    /// ready or not: their condition Ready has no heartbeat, and they have no lease. So it is
+    /// upstream. A simulation in which no kubelet reports takes them at their word instead; one
+    /// that gets a heartbeat or a lease must keep it up.
     pub silent_nodes_are_lost: bool,
 }
 
@@ -106,76 +118,261 @@ impl Default for NodeLifecycleOptions {
     }
 }
 
-/// What is to be done to a node or its pods. Steps are in the order in which they are done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NodeStep {
-    /// The node's status gets these conditions.
-    SetConditions {
-        /// Name of the node.
-        node: String,
-        /// All its conditions.
-        conditions: Vec<NodeCondition>,
-    },
-    /// The node's taints change, see [`swapped_taints`].
-    SwapTaints {
-        /// Name of the node.
-        node: String,
-        /// Taints to add.
-        add: Vec<Taint>,
-        /// Taints to remove.
-        remove: Vec<Taint>,
-    },
-    /// The pods of the node are no longer ready.
-    PodsNotReady {
-        /// Name of the node.
-        node: String,
-    },
-    /// An event of type Normal is told of the node.
-    Tell {
-        /// Name of the node.
-        node: String,
-        /// Its uid.
-        uid: String,
-        /// Reason of the event.
-        reason: &'static str,
-        /// Message of the event.
-        message: String,
-    },
+/// The controller.
+#[derive(Clone, Debug)]
+pub struct NodeLifecycleController {
+    rounds: Rounds,
+    /// The `NoExecute` taint that a node is to have, or that it is to have none of ours, until
+    /// it is so.
+    decided: BTreeMap<String, Option<&'static str>>,
 }
 
-/// The taints `NoSchedule` that a node should have for its conditions and does not have, and
-/// those that it has and should not; `None` if all is well.
-pub fn condition_taints(node: &Node, now: TimeNanos) -> Option<NodeStep> {
+impl NodeLifecycleController {
+    /// A controller that starts with the first node that it sees.
+    pub fn new(options: NodeLifecycleOptions) -> Self {
+        NodeLifecycleController {
+            rounds: Rounds::new(options),
+            decided: BTreeMap::new(),
+        }
+    }
+
+    /// Looks at all nodes, if it is time, and taints those whose turn it is.
+    fn look_around(&mut self, world: &World, now: i64) -> Plan {
+        let mut plan = Plan::nothing();
+        let nodes: Vec<&Node> = world.all::<Node>().collect();
+        let renewed = |node: &str| lease_renewed(world, node);
+        let mut findings = self.rounds.round(&nodes, &renewed, now);
+        findings.extend(self.rounds.taint_next(world, now));
+        let mut writes = Vec::new();
+        for finding in findings {
+            match finding {
+                Finding::Unknown { node, conditions } => {
+                    writes.extend(status_write(world, &node, conditions));
+                }
+                Finding::Event {
+                    node,
+                    uid,
+                    reason,
+                    message,
+                } => {
+                    writes.push(Write::Event(node_event(&node, uid, reason, message)));
+                }
+                Finding::Lost { node } => {
+                    let pods = world.pods_on(&node);
+                    writes.extend(pods.flat_map(|pod| not_ready(pod, world, now)));
+                }
+                Finding::NoExecute { node, key } => {
+                    self.decided.insert(node, key);
+                }
+            }
+        }
+        plan.step(writes);
+        self.taint_decided(world, now, &mut plan);
+        self.rounds
+            .next_time(now)
+            .into_iter()
+            .for_each(|time| plan.look_at(time));
+        plan
+    }
+
+    /// Writes the taints that were decided on. Those of nodes that the plan changes already have
+    /// to wait until that is done.
+    fn taint_decided(&mut self, world: &World, now: i64, plan: &mut Plan) {
+        let mut writes = Vec::new();
+        self.decided.retain(|name, key| {
+            let stored = world.stored(&Key::new(ObjectKind::Node, "", name));
+            let node = stored.and_then(|it| Some((it, it.get::<Node>()?)));
+            let Some((stored, node)) = node else {
+                return false;
+            };
+            let swapped = no_execute_taints(&node.spec.taints, *key, now);
+            let is_so = swapped == node.spec.taints;
+            writes.extend((!is_so).then(|| taints_write(stored, &swapped)));
+            !is_so
+        });
+        if !writes.is_empty() && plan.steps.is_empty() {
+            plan.step(writes);
+        } else if !writes.is_empty() {
+            plan.look_at(now);
+        }
+    }
+}
+
+impl Controller for NodeLifecycleController {
+    fn name(&self) -> &'static str {
+        "node-controller"
+    }
+
+    fn concerned(&mut self, seen: &Seen, _: &World, _: i64) -> Vec<Key> {
+        match &seen.key.kind {
+            Kind::Known(ObjectKind::Node) => {
+                self.rounds.something_changed();
+                vec![all_nodes(), seen.key.clone()]
+            }
+            Kind::Known(ObjectKind::Pod) => {
+                let [old, new] = seen.both::<Pod>();
+                let was_on = old.map_or("", |old| &old.spec.node_name);
+                let is_new = new.is_some_and(|new| new.spec.node_name != was_on);
+                Vec::from_iter(is_new.then(|| seen.key.clone()))
+            }
+            kind if kind.name() == "Lease" && &*seen.key.namespace == LEASES => {
+                self.rounds.something_changed();
+                vec![all_nodes()]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn reconcile(&mut self, key: &Key, world: &World, now: i64) -> Plan {
+        if *key == all_nodes() {
+            return self.look_around(world, now);
+        }
+        let mut plan = Plan::nothing();
+        let Some(stored) = world.stored(key) else {
+            return plan;
+        };
+        if let Some(node) = stored.get::<Node>() {
+            plan.step(node_changes(stored, node, now));
+        }
+        if let Some(pod) = stored.get::<Pod>()
+            && let Some(node) = world.find::<Node>("", &pod.spec.node_name)
+            && ready(node).is_some_and(|ready| ready.status != "True")
+        {
+            plan.step(not_ready(pod, world, now));
+        }
+        plan
+    }
+
+    fn tell(&self, _: &Key, _: &World, _: &Write, _: &Outcome) -> Option<Event> {
+        None
+    }
+}
+
+/// Stands for all nodes when it is their turn together.
+fn all_nodes() -> Key {
+    Key::new(ObjectKind::Node, "", "")
+}
+
+/// When the lease of a node was renewed, in nanoseconds since 1970.
+fn lease_renewed(world: &World, node: &str) -> Option<i64> {
+    let lease = Key::new(Kind::of("coordination.k8s.io/v1", "Lease"), LEASES, node);
+    let lease = world.stored(&lease)?.raw()?;
+    unix_nanos(lease.pointer("/spec/renewTime")?.as_str()?)
+}
+
+fn status_write(world: &World, node: &str, conditions: Vec<NodeCondition>) -> Option<Write> {
+    let stored = world.stored(&Key::new(ObjectKind::Node, "", node))?;
+    let old = &stored.get::<Node>()?.status;
+    let mut new = old.clone();
+    new.conditions = conditions;
+    Some(Write::status(stored, old, &new)?.at_version(stored))
+}
+
+fn node_event(node: &str, uid: String, reason: &'static str, message: String) -> Event {
+    Event {
+        regarding: Key::new(ObjectKind::Node, "", node),
+        uid,
+        is_warning: false,
+        reason,
+        message,
+    }
+}
+
+/// What makes a pod no longer ready, and tells so, if it has the condition and says otherwise.
+fn not_ready(pod: &Pod, world: &World, now: i64) -> Vec<Write> {
+    let Some(stored) = world.stored(&Key::of::<Pod>(&pod.metadata)) else {
+        return Vec::new();
+    };
+    let mut status = pod.status.clone();
+    let ready = status.conditions.iter().find(|it| it.type_ == "Ready");
+    let Some(ready) = ready else {
+        return Vec::new();
+    };
+    let condition = PodCondition {
+        status: "False".to_owned(),
+        ..ready.clone()
+    };
+    if ready.status == "False" || !set_condition(&mut status.conditions, condition, now) {
+        return Vec::new();
+    }
+    let write = Write::status(stored, &pod.status, &status);
+    let write = write.map(|write| write.at_version(stored));
+    let event = Event::warning(stored, "NodeNotReady", "Node is not ready".to_owned());
+    write.into_iter().chain([Write::Event(event)]).collect()
+}
+
+/// What a node gets as soon as it changes: taints of its conditions, and labels.
+fn node_changes(stored: &Stored, node: &Node, now: i64) -> Option<Write> {
+    let taints = condition_taints(node, now);
+    let labels = missing_labels(&node.metadata.labels);
+    if taints == node.spec.taints && labels.is_empty() {
+        return None;
+    }
+    let Write::Patch(mut patch) = taints_write(stored, &taints) else {
+        return None;
+    };
+    if !labels.is_empty() {
+        patch.changes["metadata"] = json!({ "labels": labels });
+    }
+    Some(Write::Patch(patch))
+}
+
+fn taints_write(stored: &Stored, taints: &[Taint]) -> Write {
+    let taints = match taints {
+        [] => Value::Null,
+        taints => json!(taints),
+    };
+    Write::patch(stored, json!({"spec": {"taints": taints}})).at_version(stored)
+}
+
+/// The taints of a node with the `NoSchedule` ones that its conditions ask for, and without those
+/// that they do not ask for any more.
+pub fn condition_taints(node: &Node, now: i64) -> Vec<Taint> {
     let of_condition = |condition: &NodeCondition| {
         let mut known = CONDITION_TAINTS.iter();
-        let (_, _, key) = known.find(|(type_, status, _)| {
+        let is_meant = |(type_, status, _): &&(&str, &str, &str)| {
             *type_ == condition.type_ && *status == condition.status
-        })?;
-        Some(*key)
+        };
+        known.find(is_meant).map(|(_, _, key)| *key)
     };
     let conditions = node.status.conditions.iter();
     let mut wanted: Vec<&str> = conditions.filter_map(of_condition).collect();
-    if node.spec.unschedulable {
-        wanted.push(UNSCHEDULABLE);
-    }
-    let is_ours = |taint: &&Taint| {
-        let mut known = CONDITION_TAINTS.iter().map(|(_, _, key)| *key);
-        taint.effect == "NoSchedule"
-            && (taint.key == UNSCHEDULABLE || known.any(|key| key == taint.key))
+    wanted.extend(node.spec.unschedulable.then_some(UNSCHEDULABLE));
+    let is_ours = |key: &str| {
+        key == UNSCHEDULABLE || CONDITION_TAINTS.iter().any(|(_, _, known)| *known == key)
     };
-    let ours: Vec<&Taint> = node.spec.taints.iter().filter(is_ours).collect();
-    let missing = wanted.iter();
-    let missing = missing.filter(|key| ours.iter().all(|taint| taint.key != **key));
-    let add: Vec<Taint> = missing.map(|key| taint(key, "NoSchedule", now)).collect();
-    let remove = ours.iter().filter(|taint| !wanted.contains(&taint.key.as_str()));
-    let remove: Vec<Taint> = remove.map(|taint| (*taint).clone()).collect();
-    let node = node.metadata.name.clone();
-    (!add.is_empty() || !remove.is_empty()).then_some(NodeStep::SwapTaints { node, add, remove })
+    let mut taints = node.spec.taints.clone();
+    let is_there = |key: &str| {
+        let mut taints = node.spec.taints.iter();
+        taints.any(|taint| taint.key == key && taint.effect == "NoSchedule")
+    };
+    let missing = wanted.iter().filter(|key| !is_there(key));
+    taints.extend(missing.map(|key| taint(key, "NoSchedule", now)));
+    taints.retain(|taint| {
+        let key = taint.key.as_str();
+        taint.effect != "NoSchedule" || !is_ours(key) || wanted.contains(&key)
+    });
+    taints
+}
+
+/// The taints of a node with the `NoExecute` one of this key and without the other of ours.
+fn no_execute_taints(taints: &[Taint], key: Option<&str>, now: i64) -> Vec<Taint> {
+    let is_ours = |taint: &Taint| {
+        taint.effect == "NoExecute" && matches!(taint.key.as_str(), NOT_READY | UNREACHABLE)
+    };
+    let mut swapped = taints.to_vec();
+    swapped.retain(|taint| !is_ours(taint) || Some(taint.key.as_str()) == key);
+    let is_there = swapped.iter().any(is_ours);
+    swapped.extend(
+        key.filter(|_| !is_there)
+            .map(|key| taint(key, "NoExecute", now)),
+    );
+    swapped
 }
 
 /// The labels that a node lacks, or has with another value than the newer label that they stand
 /// for.
-pub fn missing_labels(labels: &StringMap) -> StringMap {
+fn missing_labels(labels: &StringMap) -> StringMap {
     let missing = LABELS_KEPT_EQUAL.iter().filter_map(|(new, old)| {
         let value = labels.get(*new)?;
         (labels.get(*old) != Some(value)).then(|| ((*old).to_owned(), value.clone()))
@@ -183,85 +380,11 @@ pub fn missing_labels(labels: &StringMap) -> StringMap {
     missing.collect()
 }
 
-/// Taints with some added and some removed. One that is there already, by key and effect, is
-/// replaced where it is.
-pub fn swapped_taints(taints: &[Taint], add: &[Taint], remove: &[Taint]) -> Vec<Taint> {
-    let mut swapped = taints.to_vec();
-    for taint in add {
-        match swapped.iter_mut().find(|old| is_same(old, taint)) {
-            Some(old) => *old = taint.clone(),
-            None => swapped.push(taint.clone()),
-        }
-    }
-    swapped.retain(|taint| !remove.iter().any(|removed| is_same(removed, taint)));
-    swapped
-}
-
-/// What the controller remembers from round to round.
-#[derive(Clone, Debug)]
-pub struct NodeLifecycle {
-    options: NodeLifecycleOptions,
-    /// The first round, from which the others are counted.
-    started_at: Option<TimeNanos>,
-    nodes: BTreeMap<String, KnownNode>,
-    zones: BTreeMap<ZoneName, Zone>,
-    /// Whether the next round may find something new.
-    changed: bool,
-}
-
-#[derive(Clone, Debug)]
-struct KnownNode {
-    uid: String,
-    zone: ZoneName,
-    health: Health,
-    /// When it is unknown if nothing is heard of it until then.
-    deadline: Option<TimeNanos>,
-}
-
-/// What a round found of one node.
-struct Found {
-    /// Status of its condition Ready before the round; `Unknown` if it has none.
-    was: String,
-    /// After the round; `None` if it has none.
-    is: Option<String>,
-}
-
-impl NodeLifecycle {
-    /// A controller that starts now.
-    pub fn new(options: NodeLifecycleOptions) -> Self {
-        NodeLifecycle {
-            options,
-            started_at: None,
-            nodes: BTreeMap::new(),
-            zones: BTreeMap::new(),
-            changed: true,
-        }
-    }
-
-    /// Something is new in a node or its lease: the next round is not left out.
-    pub fn node_changed(&mut self) {
-        self.changed = true;
-    }
-
-    /// When [`run`](Self::run) may do something if nothing changes until then; `None` for never.
-    pub fn next_time(&self) -> Option<TimeNanos> {
-        let Some(started_at) = self.started_at else {
-            return Some(TimeNanos::MIN);
-        };
-        let _ = started_at;
-        None
-    }
-}
-
-fn taint(key: &str, effect: &str, now: TimeNanos) -> Taint {
+fn taint(key: &str, effect: &str, now: i64) -> Taint {
     Taint {
         key: key.to_owned(),
         value: String::new(),
         effect: effect.to_owned(),
         time_added: Some(rfc3339(now)),
     }
-}
-
-fn is_same(one: &Taint, other: &Taint) -> bool {
-    one.key == other.key && one.effect == other.effect
 }

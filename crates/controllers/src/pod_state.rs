@@ -1,7 +1,7 @@
 //! What controllers ask of a pod: does it count, is it ready, for how long.
 
-use outrank_api::time::unix_nanos;
-use outrank_api::types::Pod;
+use outrank_api::time::{rfc3339, unix_nanos};
+use outrank_api::types::{Pod, PodCondition};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -51,4 +51,26 @@ impl Availability {
             false => Self::At(time),
         }
     }
+}
+
+/// Adds a condition, or puts it in place of the one of its type; the time of its last transition
+/// is now, unless its status is as it was. False if nothing changes.
+///
+/// Source: `UpdatePodCondition` of `pkg/api/v1/pod/util.go`, Kubernetes 1.36.
+pub(crate) fn set_condition(
+    conditions: &mut Vec<PodCondition>,
+    mut new: PodCondition,
+    now: i64,
+) -> bool {
+    new.last_transition_time = Some(rfc3339(now));
+    let Some(old) = conditions.iter_mut().find(|it| it.type_ == new.type_) else {
+        conditions.push(new);
+        return true;
+    };
+    if old.status == new.status {
+        new.last_transition_time = old.last_transition_time.clone();
+    }
+    let has_changed = *old != new;
+    *old = new;
+    has_changed
 }

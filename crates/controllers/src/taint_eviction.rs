@@ -19,13 +19,15 @@
 //! Source: `pkg/controller/tainteviction/taint_eviction.go`, Kubernetes 1.36.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
+use outrank_api::decode::ObjectKind;
 use outrank_api::taints::tolerates;
-use outrank_api::types::{Taint, Toleration};
+use outrank_api::types::{Node, Pod, PodCondition, Taint, Toleration};
 
-/// Nanoseconds since 1970.
-pub type TimeNanos = i64;
+use crate::controller::{Controller, Plan};
+use crate::pod_state::set_condition;
+use crate::world::{Key, Kind, Seen, World};
+use crate::write::{Event, Outcome, Refusal, Write};
 
 /// The reason of all events of taint eviction.
 pub const EVENT_REASON: &str = "TaintManagerEviction";
@@ -36,7 +38,7 @@ pub const CONDITION_REASON: &str = "DeletionByTaintManager";
 /// The message of that condition.
 pub const CONDITION_MESSAGE: &str = "Taint manager: deleting due to NoExecute taint";
 
-const NANOS_PER_SECOND: i64 = 1_000_000_000;
+const SECOND: i64 = 1_000_000_000;
 
 /// When a pod has to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +93,7 @@ pub fn judge<'a>(taints: &[Taint], tolerations: &'a [Toleration]) -> Judgement<'
     let departure = match seconds {
         Some(..=0) => Departure::Now,
         // Upstream's durations end after 292 years.
-        Some(seconds) if seconds <= i64::MAX / NANOS_PER_SECOND => Departure::After(seconds),
+        Some(seconds) if seconds <= i64::MAX / SECOND => Departure::After(seconds),
         _ => Departure::Never,
     };
     Judgement {
@@ -101,99 +103,88 @@ pub fn judge<'a>(taints: &[Taint], tolerations: &'a [Toleration]) -> Judgement<'
     }
 }
 
-/// A pod by namespace and name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PodName {
-    /// Namespace.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-}
-
-impl fmt::Display for PodName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
-
 /// What becomes of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It will have to go at that time.
+    /// It will have to go at that time, in nanoseconds since 1970.
     Schedule {
         /// The pod.
-        pod: PodName,
+        pod: Key,
         /// When it goes.
-        fire_at: TimeNanos,
+        fire_at: i64,
     },
     /// It need not go at the time that was set.
     Cancel {
         /// The pod.
-        pod: PodName,
+        pod: Key,
     },
     /// It goes now: it gets the condition `DisruptionTarget` and is deleted.
     Evict {
         /// The pod.
-        pod: PodName,
+        pod: Key,
     },
 }
 
 impl Step {
     /// The message of the event that upstream writes for the pod, if it writes one.
     pub fn event_message(&self) -> Option<String> {
+        let (text, pod) = match self {
+            Step::Schedule { .. } => return None,
+            Step::Cancel { pod } => ("Cancelling deletion of Pod", pod),
+            Step::Evict { pod } => ("Marking for deletion Pod", pod),
+        };
+        Some(format!("{text} {}/{}", pod.namespace, pod.name))
+    }
+
+    /// The pod.
+    pub fn pod(&self) -> &Key {
         match self {
-            Step::Schedule { .. } => None,
-            Step::Cancel { pod } => Some(format!("Cancelling deletion of Pod {pod}")),
-            Step::Evict { pod } => Some(format!("Marking for deletion Pod {pod}")),
+            Step::Schedule { pod, .. } | Step::Cancel { pod } | Step::Evict { pod } => pod,
         }
     }
 }
 
-/// Which pods are on nodes with NoExecute taints, and when they have to go.
+/// Which nodes have NoExecute taints, and when their pods have to go.
 ///
-/// Say what happens, each at its time; before that, and whenever
-/// [`next_departure`](Self::next_departure) is reached, call [`depart`](Self::depart). Pods may
-/// be told of as often as one likes: only a new node or new tolerations count.
+/// Say what happens, each at its time in nanoseconds since 1970; before that, and whenever
+/// [`next_departure`](Self::next_departure) is reached, call [`depart`](Self::depart).
 #[derive(Clone, Debug, Default)]
 pub struct TaintEviction {
     /// NoExecute taints by node; nodes without are absent.
     taints: BTreeMap<String, Vec<Taint>>,
-    pods: BTreeMap<PodName, SeenPod>,
-    pods_by_node: BTreeMap<String, BTreeSet<PodName>>,
-    timers: BTreeMap<PodName, Timer>,
-    departures: BTreeSet<(TimeNanos, PodName)>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct SeenPod {
-    node_name: String,
-    tolerations: Vec<Toleration>,
+    timers: BTreeMap<Key, Timer>,
+    departures: BTreeSet<(i64, Key)>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Timer {
-    set_at: TimeNanos,
-    fire_at: TimeNanos,
+    set_at: i64,
+    fire_at: i64,
 }
 
 impl TaintEviction {
-    /// The node is there, with these taints.
-    pub fn node_seen(&mut self, node: &str, taints: &[Taint], now: TimeNanos) -> Vec<Step> {
+    /// The node is there, with these taints and these pods, which have tolerations.
+    pub fn node_seen<'p>(
+        &mut self,
+        node: &str,
+        taints: &[Taint],
+        pods: impl IntoIterator<Item = (Key, &'p [Toleration])>,
+        now: i64,
+    ) -> Vec<Step> {
         let driving = taints.iter().filter(|taint| taint.effect == "NoExecute");
         let driving: Vec<Taint> = driving.cloned().collect();
         let known = self.taints.get(node).map_or(&[][..], Vec::as_slice);
         if known == driving {
             return Vec::new();
         }
+        let mut steps = Vec::new();
+        for (pod, tolerations) in pods {
+            self.reconsider(&pod, judge(&driving, tolerations), now, &mut steps);
+        }
         if driving.is_empty() {
             self.taints.remove(node);
         } else {
             self.taints.insert(node.to_owned(), driving);
-        }
-        let pods = self.pods_by_node.get(node).cloned().unwrap_or_default();
-        let mut steps = Vec::new();
-        for pod in pods {
-            self.reconsider(&pod, now, &mut steps);
         }
         steps
     }
@@ -203,53 +194,40 @@ impl TaintEviction {
         self.taints.remove(node);
     }
 
-    /// The pod is there, on this node, with these tolerations. A pod that is on no node is none
-    /// of ours yet.
+    /// The pod is on this node, which is new, or its tolerations are.
     pub fn pod_seen(
         &mut self,
-        pod: &PodName,
-        node_name: &str,
+        pod: &Key,
+        node: &str,
         tolerations: &[Toleration],
-        now: TimeNanos,
+        now: i64,
     ) -> Vec<Step> {
-        let known = self.pods.get(pod);
-        if node_name.is_empty()
-            || known.is_some_and(|known| {
-                known.node_name == node_name && known.tolerations == tolerations
-            })
-        {
-            return Vec::new();
-        }
-        self.forget(pod);
-        let seen = SeenPod {
-            node_name: node_name.to_owned(),
-            tolerations: tolerations.to_vec(),
-        };
-        self.pods.insert(pod.clone(), seen);
-        let pods = self.pods_by_node.entry(node_name.to_owned()).or_default();
-        pods.insert(pod.clone());
         let mut steps = Vec::new();
-        if self.taints.contains_key(node_name) {
-            self.reconsider(pod, now, &mut steps);
+        if let Some(taints) = self.taints.get(node) {
+            self.reconsider(pod, judge(taints, tolerations), now, &mut steps);
         }
         steps
     }
 
     /// The pod is gone.
-    pub fn pod_gone(&mut self, pod: &PodName) -> Vec<Step> {
-        self.forget(pod);
+    pub fn pod_gone(&mut self, pod: &Key) -> Vec<Step> {
         let mut steps = Vec::new();
         self.cancel(pod, &mut steps);
         steps
     }
 
     /// When the next pod has to go, unless something happens before.
-    pub fn next_departure(&self) -> Option<TimeNanos> {
+    pub fn next_departure(&self) -> Option<i64> {
         self.departures.first().map(|(time, _)| *time)
     }
 
+    /// When this pod has to go, unless something happens before.
+    pub fn departure_of(&self, pod: &Key) -> Option<i64> {
+        self.timers.get(pod).map(|timer| timer.fire_at)
+    }
+
     /// Lets those go whose time has come, in the order of their times, then of their names.
-    pub fn depart(&mut self, now: TimeNanos) -> Vec<Step> {
+    pub fn depart(&mut self, now: i64) -> Vec<Step> {
         let mut steps = Vec::new();
         while self.next_departure().is_some_and(|time| time <= now) {
             if let Some((_, pod)) = self.departures.pop_first() {
@@ -260,17 +238,10 @@ impl TaintEviction {
         steps
     }
 
-    /// What the taints of its node mean for a pod now.
-    fn reconsider(&mut self, pod: &PodName, now: TimeNanos, steps: &mut Vec<Step>) {
-        let Some(seen) = self.pods.get(pod) else {
-            return;
-        };
-        let taints = self.taints.get(&seen.node_name);
-        let judgement = judge(taints.map_or(&[][..], Vec::as_slice), &seen.tolerations);
-        let all_tolerated = judgement.all_tolerated;
+    fn reconsider(&mut self, pod: &Key, judgement: Judgement<'_>, now: i64, steps: &mut Vec<Step>) {
         match judgement.departure {
             Departure::Never => self.cancel(pod, steps),
-            Departure::Now if !all_tolerated => {
+            Departure::Now if !judgement.all_tolerated => {
                 self.cancel(pod, steps);
                 steps.push(Step::Evict { pod: pod.clone() });
             }
@@ -281,7 +252,7 @@ impl TaintEviction {
 
     /// Sets the timer of a pod, unless one of an earlier time runs: then nothing is changed, even
     /// if the pod tolerates its taints for no time any more.
-    fn schedule(&mut self, pod: &PodName, seconds: i64, now: TimeNanos, steps: &mut Vec<Step>) {
+    fn schedule(&mut self, pod: &Key, seconds: i64, now: i64, steps: &mut Vec<Step>) {
         if self.timers.get(pod).is_some_and(|timer| timer.set_at < now) {
             return;
         }
@@ -290,7 +261,7 @@ impl TaintEviction {
             steps.push(Step::Evict { pod: pod.clone() });
             return;
         }
-        let fire_at = now.saturating_add(seconds.saturating_mul(NANOS_PER_SECOND));
+        let fire_at = now.saturating_add(seconds.saturating_mul(SECOND));
         let timer = Timer {
             set_at: now,
             fire_at,
@@ -301,23 +272,159 @@ impl TaintEviction {
         steps.push(Step::Schedule { pod, fire_at });
     }
 
-    fn cancel(&mut self, pod: &PodName, steps: &mut Vec<Step>) {
+    fn cancel(&mut self, pod: &Key, steps: &mut Vec<Step>) {
         if let Some(timer) = self.timers.remove(pod) {
             self.departures.remove(&(timer.fire_at, pod.clone()));
             steps.push(Step::Cancel { pod: pod.clone() });
         }
     }
+}
 
-    /// Forgets where the pod is, not its timer.
-    fn forget(&mut self, pod: &PodName) {
-        let Some(seen) = self.pods.remove(pod) else {
-            return;
+/// The controller: carries [`TaintEviction`] out.
+///
+/// A pod that goes is told of, gets the condition `DisruptionTarget` and is deleted.
+#[derive(Debug, Default)]
+pub struct TaintEvictionController {
+    eviction: TaintEviction,
+    /// What is to be done next for each pod.
+    steps: BTreeMap<Key, Vec<Step>>,
+    /// Pods whose eviction was refused: it is tried again, but not told again.
+    told: BTreeSet<Key>,
+}
+
+impl TaintEvictionController {
+    /// A controller that knows nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn node_changed(&mut self, seen: &Seen, world: &World, now: i64) -> Vec<Step> {
+        let name = &seen.key.name;
+        let [_, node] = seen.both::<Node>();
+        let Some(node) = node else {
+            self.eviction.node_gone(name);
+            return Vec::new();
         };
-        if let Some(pods) = self.pods_by_node.get_mut(&seen.node_name) {
-            pods.remove(pod);
-            if pods.is_empty() {
-                self.pods_by_node.remove(&seen.node_name);
+        let pods = world.pods_on(name);
+        let pods = pods.map(|pod| (Key::of::<Pod>(&pod.metadata), &pod.spec.tolerations[..]));
+        self.eviction.node_seen(name, &node.spec.taints, pods, now)
+    }
+
+    fn pod_changed(&mut self, seen: &Seen, now: i64) -> Vec<Step> {
+        let [old, new] = seen.both::<Pod>();
+        let Some(new) = new else {
+            self.told.remove(&seen.key);
+            return self.eviction.pod_gone(&seen.key);
+        };
+        let mut steps = Vec::new();
+        let old = old.filter(|old| old.metadata.uid == new.metadata.uid);
+        if old.is_none() && seen.old.is_some() {
+            steps = self.eviction.pod_gone(&seen.key);
+        }
+        let is_known = old.is_some_and(|old| {
+            old.spec.node_name == new.spec.node_name && old.spec.tolerations == new.spec.tolerations
+        });
+        if !is_known && !new.spec.node_name.is_empty() {
+            let (node, tolerations) = (&new.spec.node_name, &new.spec.tolerations);
+            steps.extend(self.eviction.pod_seen(&seen.key, node, tolerations, now));
+        }
+        steps
+    }
+
+    /// Notes what is to be done, and returns for whom.
+    fn note(&mut self, steps: Vec<Step>) -> Vec<Key> {
+        let mut pods: Vec<Key> = Vec::new();
+        for step in steps {
+            let pod = step.pod().clone();
+            self.steps.entry(pod.clone()).or_default().push(step);
+            pods.push(pod);
+        }
+        pods.dedup();
+        pods
+    }
+}
+
+impl Controller for TaintEvictionController {
+    fn name(&self) -> &'static str {
+        "taint-eviction-controller"
+    }
+
+    fn concerned(&mut self, seen: &Seen, world: &World, now: i64) -> Vec<Key> {
+        let steps = match seen.key.kind {
+            Kind::Known(ObjectKind::Node) => self.node_changed(seen, world, now),
+            Kind::Known(ObjectKind::Pod) => self.pod_changed(seen, now),
+            _ => Vec::new(),
+        };
+        self.note(steps)
+    }
+
+    fn reconcile(&mut self, key: &Key, world: &World, now: i64) -> Plan {
+        let departing = self.eviction.depart(now);
+        // Others that depart now have their own turn, since their timers ask for it.
+        self.note(departing);
+        let mut plan = Plan::nothing();
+        for step in self.steps.remove(key).unwrap_or_default() {
+            match &step {
+                Step::Schedule { .. } => {}
+                Step::Cancel { .. } => plan.step(event(&step)),
+                Step::Evict { .. } => {
+                    if !self.told.remove(key) {
+                        plan.step(event(&step));
+                    }
+                    evict(key, world, now, &mut plan);
+                }
             }
         }
+        plan.look_again = self.eviction.departure_of(key);
+        plan
     }
+
+    fn refused(
+        &mut self,
+        key: &Key,
+        _: &World,
+        _: i64,
+        refusals: &[(Write, Refusal)],
+    ) -> Vec<Write> {
+        if refusals.iter().any(|(_, refusal)| !refusal.is_not_found()) {
+            self.told.insert(key.clone());
+            self.note(vec![Step::Evict { pod: key.clone() }]);
+        }
+        Vec::new()
+    }
+
+    fn tell(&self, _: &Key, _: &World, _: &Write, _: &Outcome) -> Option<Event> {
+        None
+    }
+}
+
+/// Upstream knows the pod by its name alone when it tells of it.
+fn event(step: &Step) -> Option<Write> {
+    Some(Write::Event(Event {
+        regarding: step.pod().clone(),
+        uid: String::new(),
+        is_warning: false,
+        reason: EVENT_REASON,
+        message: step.event_message()?,
+    }))
+}
+
+fn evict(key: &Key, world: &World, now: i64, plan: &mut Plan) {
+    let stored = world.stored(key);
+    let Some((stored, pod)) = stored.and_then(|it| Some((it, it.get::<Pod>()?))) else {
+        return;
+    };
+    let mut status = pod.status.clone();
+    let condition = PodCondition {
+        type_: "DisruptionTarget".to_owned(),
+        observed_generation: pod.metadata.generation,
+        status: "True".to_owned(),
+        reason: CONDITION_REASON.to_owned(),
+        message: CONDITION_MESSAGE.to_owned(),
+        last_transition_time: None,
+    };
+    set_condition(&mut status.conditions, condition, now);
+    let patch = Write::status(stored, &pod.status, &status);
+    plan.step(patch.map(|patch| patch.at_version(stored)));
+    plan.step([Write::delete(stored)]);
 }

@@ -254,6 +254,19 @@ impl Write {
         }))
     }
 
+    /// The same, only if the object still has the version that is known. Lists in merge patches
+    /// want that, since they replace the whole list.
+    pub fn at_version(mut self, object: &Stored) -> Self {
+        let version = Some(object.metadata().resource_version.clone());
+        let version = version.filter(|version| !version.is_empty());
+        match &mut self {
+            Self::Patch(patch) => patch.resource_version = version,
+            Self::Delete(delete) => delete.resource_version = version,
+            Self::Create(_) | Self::Event(_) => {}
+        }
+        self
+    }
+
     /// Changes the status of an object from one to another; `None` if they are the same.
     pub fn status<S: serde::Serialize>(object: &Stored, old: &S, new: &S) -> Option<Self> {
         // Types with string keys and finite numbers always have a JSON form.

@@ -4,8 +4,10 @@
 #[path = "../../../tests/random.rs"]
 mod random;
 
+use outrank_api::decode::ObjectKind;
 use outrank_api::types::{Taint, Toleration};
-use outrank_controllers::taint_eviction::{PodName, Step, TaintEviction};
+use outrank_controllers::Key;
+use outrank_controllers::taint_eviction::{Step, TaintEviction};
 use random::Random;
 
 const SECOND: i64 = 1_000_000_000;
@@ -40,19 +42,18 @@ fn toleration(text: &str) -> Toleration {
 /// A pod and its node, told second by second.
 struct Story {
     eviction: TaintEviction,
-    pod: PodName,
+    pod: Key,
+    /// `None` while the pod is not on the node.
+    tolerations: Option<Vec<Toleration>>,
     log: Vec<String>,
 }
 
 impl Story {
     fn new() -> Self {
-        let pod = PodName {
-            namespace: "default".to_owned(),
-            name: "web".to_owned(),
-        };
         Story {
             eviction: TaintEviction::default(),
-            pod,
+            pod: Key::new(ObjectKind::Pod, "default", "web"),
+            tolerations: None,
             log: Vec::new(),
         }
     }
@@ -67,24 +68,38 @@ impl Story {
     }
 
     fn node_has(&mut self, second: i64, taints: &[&str]) {
-        let taints: Vec<Taint> = taints.iter().map(|text| taint(text)).collect();
+        self.node_has_taints(
+            second,
+            &taints.iter().map(|text| taint(text)).collect::<Vec<_>>(),
+        );
+    }
+
+    fn node_has_taints(&mut self, second: i64, taints: &[Taint]) {
         self.until(second);
-        let steps = self.eviction.node_seen(NODE, &taints, second * SECOND);
+        let tolerations = self.tolerations.as_deref();
+        let pods = tolerations.map(|tolerations| (self.pod.clone(), tolerations));
+        let steps = self.eviction.node_seen(NODE, taints, pods, second * SECOND);
         self.note(second, &steps);
     }
 
     fn pod_tolerates(&mut self, second: i64, tolerations: &[&str]) {
-        let tolerations: Vec<Toleration> =
-            tolerations.iter().map(|text| toleration(text)).collect();
+        self.pod_has_tolerations(
+            second,
+            tolerations.iter().map(|text| toleration(text)).collect(),
+        );
+    }
+
+    fn pod_has_tolerations(&mut self, second: i64, tolerations: Vec<Toleration>) {
         self.until(second);
-        let steps = self
-            .eviction
-            .pod_seen(&self.pod, NODE, &tolerations, second * SECOND);
+        let now = second * SECOND;
+        let steps = self.eviction.pod_seen(&self.pod, NODE, &tolerations, now);
+        self.tolerations = Some(tolerations);
         self.note(second, &steps);
     }
 
     fn pod_is_deleted(&mut self, second: i64) {
         self.until(second);
+        self.tolerations = None;
         let steps = self.eviction.pod_gone(&self.pod);
         self.note(second, &steps);
     }
@@ -216,8 +231,7 @@ fn when_the_taint_was_added_does_not_matter() {
         time_added: Some("2020-01-01T00:00:00Z".to_owned()),
         ..taint("A")
     };
-    let steps = story.eviction.node_seen(NODE, &[long_ago], 20 * SECOND);
-    story.note(20, &steps);
+    story.node_has_taints(20, &[long_ago]);
     assert_eq!(story.told_until(100), ["t20: to go at t320"]);
 }
 
@@ -338,22 +352,17 @@ fn random_history(seed: u64) -> (Vec<naive::Second>, Story) {
     let mut story = Story::new();
     let mut current = naive::Second::default();
     let mut history = Vec::new();
-    let mut tolerations = random_tolerations(&mut random);
     for _ in 0..random.below(8) {
         let second = history.len() + random.below(40);
         history.resize(second, current.clone());
-        let now = second as i64 * SECOND;
-        story.until(second as i64);
-        let steps = if random.one_in(2) {
+        if random.one_in(2) {
             current.taints = random_taints(&mut random);
-            story.eviction.node_seen(NODE, &current.taints, now)
+            story.node_has_taints(second as i64, &current.taints);
         } else {
+            let tolerations = random_tolerations(&mut random);
             current.tolerations = Some(tolerations.clone());
-            let steps = story.eviction.pod_seen(&story.pod, NODE, &tolerations, now);
-            tolerations = random_tolerations(&mut random);
-            steps
-        };
-        story.note(second as i64, &steps);
+            story.pod_has_tolerations(second as i64, tolerations);
+        }
         history.push(current.clone());
     }
     history.resize(history.len() + 150, current);

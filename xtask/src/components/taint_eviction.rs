@@ -1,9 +1,9 @@
 //! When NoExecute taints drive pods off their nodes.
 
+use outrank_api::decode::ObjectKind;
 use outrank_api::types::{Taint, Toleration};
-use outrank_controllers::taint_eviction::{
-    Departure, EVENT_REASON, PodName, Step, TaintEviction, TimeNanos, judge,
-};
+use outrank_controllers::Key;
+use outrank_controllers::taint_eviction::{Departure, EVENT_REASON, Step, TaintEviction, judge};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ const NODE: &str = "n";
 /// One pod and one node, until the pod is evicted or the time is over.
 struct Sequence {
     eviction: TaintEviction,
-    pod: PodName,
+    pod: Key,
     tolerations: Vec<Toleration>,
     bound: bool,
     evicted: bool,
@@ -79,13 +79,9 @@ struct Sequence {
 fn sequence(input: &Value) -> Result<Value, String> {
     let events: Vec<TimedEvent> = field(input, "events")?;
     let end: i64 = field(input, "end")?;
-    let pod = PodName {
-        namespace: "default".to_owned(),
-        name: "p".to_owned(),
-    };
     let mut sequence = Sequence {
         eviction: TaintEviction::default(),
-        pod,
+        pod: Key::new(ObjectKind::Pod, "default", "p"),
         tolerations: tolerations(input)?,
         bound: false,
         evicted: false,
@@ -114,23 +110,26 @@ impl Sequence {
         }
     }
 
-    fn happens(&mut self, event: Event, now: TimeNanos) -> Vec<Step> {
+    fn happens(&mut self, event: Event, now: i64) -> Vec<Step> {
         match event {
             Event::NodeTaints { taints } => {
                 let taints = taints.unwrap_or_default();
-                return self.eviction.node_seen(NODE, &taints, now);
+                let pods = self.bound.then(|| (self.pod.clone(), &self.tolerations[..]));
+                return self.eviction.node_seen(NODE, &taints, pods, now);
             }
             Event::PodBound => self.bound = true,
             Event::PodTolerations { tolerations } => {
                 self.tolerations = tolerations.unwrap_or_default();
             }
         }
-        let node_name = if self.bound { NODE } else { "" };
+        if !self.bound {
+            return Vec::new();
+        }
         self.eviction
-            .pod_seen(&self.pod, node_name, &self.tolerations, now)
+            .pod_seen(&self.pod, NODE, &self.tolerations, now)
     }
 
-    fn note(&mut self, steps: Vec<Step>, now: TimeNanos) {
+    fn note(&mut self, steps: Vec<Step>, now: i64) {
         for step in steps {
             let action = match &step {
                 Step::Schedule { .. } => "schedule",
@@ -150,10 +149,10 @@ impl Sequence {
     }
 }
 
-fn nanos(seconds: i64) -> TimeNanos {
+fn nanos(seconds: i64) -> i64 {
     seconds * 1_000_000_000
 }
 
-fn seconds(nanos: TimeNanos) -> i64 {
+fn seconds(nanos: i64) -> i64 {
     nanos / 1_000_000_000
 }

@@ -3,8 +3,6 @@
 use outrank_api::time::{rfc3339, unix_nanos};
 use outrank_api::types::{Node, NodeCondition};
 
-use crate::taint_eviction::TimeNanos;
-
 /// The conditions that only the kubelet can know. Whether the network is there is said by others.
 const OF_THE_KUBELET: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
@@ -12,11 +10,11 @@ const OF_THE_KUBELET: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "P
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Health {
     /// The round in which something new was heard of it; its creation if it never reported.
-    pub(super) heard_at: TimeNanos,
+    pub(super) heard_at: i64,
     /// `lastHeartbeatTime` of its condition Ready; `None` if it has no such condition.
     heartbeat: Option<Option<String>>,
     /// `spec.renewTime` of its lease.
-    lease_renewed: Option<TimeNanos>,
+    lease_renewed: Option<i64>,
 }
 
 impl Health {
@@ -25,8 +23,8 @@ impl Health {
     pub(super) fn heard(
         before: Option<&Health>,
         node: &Node,
-        lease_renewed: Option<TimeNanos>,
-        now: TimeNanos,
+        lease_renewed: Option<i64>,
+        now: i64,
     ) -> Health {
         let heartbeat = ready(node).map(|ready| ready.last_heartbeat_time.clone());
         let mut health = match before {
@@ -48,6 +46,16 @@ impl Health {
         }
         health
     }
+
+    /// Whether something was ever heard of the node.
+    pub(super) fn is_silent(&self) -> bool {
+        self.lease_renewed.is_none() && matches!(self.heartbeat, Some(None))
+    }
+
+    /// What the controller has written itself is nothing that was heard.
+    pub(super) fn wrote(&mut self, node: &Node) {
+        self.heartbeat = ready(node).map(|ready| ready.last_heartbeat_time.clone());
+    }
 }
 
 /// The condition Ready of a node.
@@ -58,7 +66,7 @@ pub(super) fn ready(node: &Node) -> Option<&NodeCondition> {
 
 /// Sets the conditions of a node that is no longer heard of to `Unknown`. Those that are so
 /// already stay as they are.
-pub(super) fn set_unknown(node: &mut Node, now: TimeNanos) {
+pub(super) fn set_unknown(node: &mut Node, now: i64) {
     let created = node.metadata.creation_timestamp.clone();
     let conditions = &mut node.status.conditions;
     for type_ in OF_THE_KUBELET {
@@ -83,6 +91,6 @@ pub(super) fn set_unknown(node: &mut Node, now: TimeNanos) {
     }
 }
 
-fn created_at(node: &Node) -> Option<TimeNanos> {
+fn created_at(node: &Node) -> Option<i64> {
     unix_nanos(node.metadata.creation_timestamp.as_deref()?)
 }

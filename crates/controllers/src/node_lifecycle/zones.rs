@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use outrank_api::types::Node;
 
 use super::NodeLifecycleOptions;
-use crate::taint_eviction::TimeNanos;
 
 /// Region and zone of a node; empty where its labels do not say.
 pub(super) type ZoneName = (String, String);
@@ -71,7 +70,7 @@ pub(super) struct Zone {
     pub(super) state: ZoneState,
     pub(super) limiter: RateLimiter,
     /// Since when they wait.
-    pub(super) waiting: BTreeSet<(TimeNanos, String)>,
+    pub(super) waiting: BTreeSet<(i64, String)>,
 }
 
 impl Zone {
@@ -86,6 +85,11 @@ impl Zone {
     pub(super) fn is_waiting(&self, node: &str) -> bool {
         self.waiting.iter().any(|(_, waiting)| waiting == node)
     }
+
+    /// The node does not wait any more.
+    pub(super) fn forget(&mut self, node: &str) {
+        self.waiting.retain(|(_, waiting)| waiting != node);
+    }
 }
 
 /// Allows something once in a while: the first time at once, then no faster than the rate.
@@ -94,33 +98,38 @@ pub(super) struct RateLimiter {
     /// A second's worth; 0 for never.
     rate: f64,
     /// When it allows the next.
-    free_at: TimeNanos,
+    free_at: i64,
 }
 
 impl RateLimiter {
     pub(super) fn new(rate: f64) -> Self {
         RateLimiter {
             rate,
-            free_at: TimeNanos::MIN,
+            free_at: i64::MIN,
         }
     }
 
     /// When it allows the next; `None` for never.
-    pub(super) fn free_at(&self) -> Option<TimeNanos> {
+    pub(super) fn free_at(&self) -> Option<i64> {
         (self.rate > 0.0).then_some(self.free_at)
     }
 
     /// Whether it allows one now, which then counts.
-    pub(super) fn accept(&mut self, now: TimeNanos) -> bool {
+    pub(super) fn accept(&mut self, now: i64) -> bool {
         let accepts = self.free_at().is_some_and(|free_at| free_at <= now);
         if accepts {
-            self.free_at = now.saturating_add((1e9 / self.rate) as TimeNanos);
+            self.free_at = now.saturating_add((1e9 / self.rate) as i64);
         }
         accepts
     }
 
+    /// Allows nothing any more.
+    pub(super) fn stop(&mut self) {
+        self.rate = 0.0;
+    }
+
     /// Changes the rate. Who had to wait under the old rate has to under the new one too.
-    pub(super) fn set_rate(&mut self, rate: f64, now: TimeNanos) {
+    pub(super) fn set_rate(&mut self, rate: f64, now: i64) {
         if self.rate == rate {
             return;
         }

@@ -4,6 +4,7 @@
 //! computed anew, in the recorded form, and compared field by field.
 
 mod api;
+mod quota;
 mod taint_eviction;
 
 use serde::de::DeserializeOwned;
@@ -13,7 +14,7 @@ use serde_json::Value;
 type Part = fn(&str, &str, &Value) -> Option<Result<Value, String>>;
 
 /// The parts. Each answers the operations of its topics.
-const PARTS: &[Part] = &[api::answer, taint_eviction::answer];
+const PARTS: &[Part] = &[api::answer, quota::answer, taint_eviction::answer];
 
 /// Holds a record of a topic against our answer. `None` if the topic is not served here, or not
 /// this operation; an error is the difference, for people.

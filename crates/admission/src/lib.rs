@@ -5,6 +5,7 @@
 //!
 //! * [`priority`]: the class name of a pod becomes a number that the scheduler can
 //!   compare; classes themselves are checked.
+//! * [`resource_quota`]: how much the objects of a namespace may use together.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -28,5 +29,6 @@
 //! ```
 
 pub mod priority;
+pub mod resource_quota;
 
 pub use priority::{PriorityError, PriorityResolver, validate_class};

@@ -25,8 +25,8 @@ use crate::schema::{self, Rules};
 use crate::types::{
     CSIDriver, CSINode, CSIStorageCapacity, CronJob, DaemonSet, Deployment, Job, LabelSelector,
     Namespace, Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
-    PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController, Service, StatefulSet,
-    StorageClass, VolumeAttachment,
+    PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController, ResourceQuota, Service,
+    StatefulSet, StorageClass, VolumeAttachment,
 };
 use crate::validation;
 
@@ -166,6 +166,7 @@ objects! {
     CSIStorageCapacity "storage.k8s.io/v1" "csistoragecapacities",
     VolumeAttachment "storage.k8s.io/v1" "volumeattachments",
     PodDisruptionBudget "policy/v1" "poddisruptionbudgets",
+    ResourceQuota "v1" "resourcequotas",
 }
 
 impl ObjectKind {
@@ -216,6 +217,7 @@ impl ObjectKind {
             ObjectKind::PersistentVolumeClaim => "pvc",
             ObjectKind::StorageClass => "sc",
             ObjectKind::PodDisruptionBudget => "pdb",
+            ObjectKind::ResourceQuota => "quota",
             ObjectKind::Job
             | ObjectKind::CSINode
             | ObjectKind::CSIDriver

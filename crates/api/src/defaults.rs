@@ -11,8 +11,8 @@ use crate::decode::Object;
 use crate::types::{
     Container, CronJob, DaemonSet, Deployment, Job, JobSpec, Namespace, Node, ObjectMeta,
     PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod, PodSpec,
-    PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController, ResourceList,
-    ResourceRequirements, StatefulSet, StorageClass, Toleration,
+    PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController, ResourceList, ResourceQuota,
+    ResourceRequirements, Service, StatefulSet, StorageClass, Toleration,
 };
 
 /// The namespace of objects that name none.
@@ -34,7 +34,7 @@ pub fn default_object(object: &mut Object) {
         Object::Pod(pod) => default_pod(pod),
         Object::Node(node) => default_node(node),
         Object::Namespace(namespace) => default_namespace(namespace),
-        Object::Service(service) => default_namespaced(&mut service.metadata),
+        Object::Service(service) => default_service(service),
         Object::PriorityClass(class) => default_priority_class(class),
         Object::Deployment(deployment) => default_deployment(deployment),
         Object::ReplicaSet(set) => default_replica_set(set),
@@ -48,6 +48,7 @@ pub fn default_object(object: &mut Object) {
         Object::StorageClass(class) => default_storage_class(class),
         Object::CSIStorageCapacity(capacity) => default_namespaced(&mut capacity.metadata),
         Object::PodDisruptionBudget(budget) => default_namespaced(&mut budget.metadata),
+        Object::ResourceQuota(quota) => default_resource_quota(quota),
         Object::CSINode(_) | Object::CSIDriver(_) | Object::VolumeAttachment(_) => {}
     }
 }
@@ -351,6 +352,24 @@ fn default_claim_spec(claim: &mut PersistentVolumeClaimSpec) {
     round_up_to_milli(&mut claim.resources.requests);
     let mode = &mut claim.volume_mode;
     mode.get_or_insert_with(|| "Filesystem".into());
+}
+
+/// Defaults a service: its type, and whether a load balancer gets node ports.
+pub fn default_service(service: &mut Service) {
+    default_namespaced(&mut service.metadata);
+    let spec = &mut service.spec;
+    set_if_empty(&mut spec.service_type, "ClusterIP");
+    if spec.service_type == "LoadBalancer" {
+        spec.allocate_load_balancer_node_ports.get_or_insert(true);
+    }
+}
+
+/// Defaults a quota: amounts finer than a thousandth are rounded up.
+pub fn default_resource_quota(quota: &mut ResourceQuota) {
+    default_namespaced(&mut quota.metadata);
+    round_up_to_milli(&mut quota.spec.hard);
+    round_up_to_milli(&mut quota.status.hard);
+    round_up_to_milli(&mut quota.status.used);
 }
 
 /// Defaults a storage class.

@@ -93,6 +93,14 @@ pub fn is_pod_level_requests_set(pod: &Pod) -> bool {
     resources.is_some_and(|resources| resources.requests.keys().any(|name| is_pod_level(name)))
 }
 
+/// Whether the pod as a whole requests something that may be requested so, or is limited in
+/// it.
+pub fn is_pod_level_resources_set(pod: &Pod) -> bool {
+    let resources = pod.spec.resources.as_ref();
+    is_pod_level_requests_set(pod)
+        || resources.is_some_and(|it| it.limits.keys().any(|name| is_pod_level(name)))
+}
+
 /// Whether the scheduler keeps a count of the resource besides cpu, memory and ephemeral
 /// storage: extended resources, hugepages, attachable volumes, and names with the prefix
 /// `kubernetes.io/`.

@@ -4,6 +4,7 @@
 //! which fields each type has and of what type they are; `schema/rules.txt`, written by
 //! hand, adds the values of enumerations, ranges and required fields. A check compares an
 //! object with them and reports every unknown field, wrong type and impossible value.
+//! `schema/admission.txt` has the types of files that configure admission.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
@@ -14,6 +15,7 @@ use crate::diagnostic::{Finding, Findings, Here, Severity, Suggestion};
 use crate::quantity::Quantity;
 
 const TYPES: &str = include_str!("schema/types.txt");
+const ADMISSION_TYPES: &str = include_str!("schema/admission.txt");
 const RULES: &str = include_str!("schema/rules.txt");
 
 /// The type of a field.
@@ -166,6 +168,7 @@ fn schema() -> &'static Schema {
     SCHEMA.get_or_init(|| {
         let mut schema = Schema::default();
         schema.read_types(TYPES);
+        schema.read_types(ADMISSION_TYPES);
         schema.read_rules(RULES);
         schema
     })

@@ -5,12 +5,13 @@
 //! `pkg/apis/{core,apps,batch,storage,scheduling}/validation`, Kubernetes 1.36, for the
 //! fields that decisions read.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::decode::{LoadedObject, Object, unread};
-use crate::types::{NodeSelector, PersistentVolumeClaimSpec, Pod, PodSpec};
+use crate::types::{NodeSelector, PersistentVolumeClaimSpec, Pod, PodSpec, ResourceQuota};
 
 /// The path of the first field whose change the API server would refuse, both objects being
 /// of one kind and defaulted; `None` if it takes the change. Fields that are not typed count
@@ -105,6 +106,12 @@ pub fn refused_change(before: &LoadedObject, after: &LoadedObject) -> Option<&'s
                 a.volume_binding_mode == b.volume_binding_mode,
             ),
         ]),
+        (Object::ResourceQuota(a), Object::ResourceQuota(b)) => {
+            let scopes = |quota: &ResourceQuota| -> BTreeSet<String> {
+                quota.spec.scopes.iter().cloned().collect()
+            };
+            first(&[("spec.scopes", scopes(a) == scopes(b))])
+        }
         (Object::CSIStorageCapacity(a), Object::CSIStorageCapacity(b)) => first(&[
             ("nodeTopology", a.node_topology == b.node_topology),
             (

@@ -6,6 +6,8 @@
 //! [`crate::schema`] check, too, is not repeated here. The API server defaults objects
 //! before it validates them, so do [`crate::defaults`] first.
 
+mod quota;
+
 use std::collections::BTreeSet;
 
 use crate::decode::Object;
@@ -21,14 +23,24 @@ use crate::types::{
     LabelSelectorRequirement, Node, NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm,
     ObjectMeta, PersistentVolumeClaimSpec, PersistentVolumeSpec, Pod, PodAffinity, PodAffinityTerm,
     PodDisruptionBudgetSpec, PodSpec, PodTemplateSpec, PriorityClass, ResourceList,
-    ResourceRequirements, StatefulSetSpec, StorageClass, StringMap, Taint, Toleration,
-    TopologySpreadConstraint, VolumeClaimTemplate,
+    ResourceQuotaStatus, ResourceRequirements, StatefulSetSpec, StorageClass, StringMap, Taint,
+    Toleration, TopologySpreadConstraint, VolumeClaimTemplate,
 };
+
+pub use quota::QUOTA_SCOPES;
 
 /// What is wrong with an object that has its defaults.
 pub fn findings(object: &Object) -> Vec<Finding> {
     let mut findings = Findings::default();
     validate(object, &mut findings);
+    findings.0
+}
+
+/// What is wrong with the status of a quota that is to be written; [`findings`] looks at the
+/// spec alone, as the API server does.
+pub fn quota_status_findings(status: &ResourceQuotaStatus) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    quota::check_quota_status(status, &Here::OBJECT.field("status"), &mut findings);
     findings.0
 }
 
@@ -51,6 +63,7 @@ pub(crate) fn validate(object: &Object, findings: &mut Findings) {
         | Object::VolumeAttachment(_) => {}
         Object::StorageClass(class) => check_storage_class(class, &here, findings),
         Object::PodDisruptionBudget(budget) => check_budget(&budget.spec, &spec, findings),
+        Object::ResourceQuota(it) => quota::check_quota(&it.spec, &spec, findings),
         Object::CSINode(node) => check_csi_node(node, &spec, findings),
         Object::PersistentVolume(volume) => check_volume(&volume.spec, &spec, findings),
         Object::PersistentVolumeClaim(claim) => check_claim(&claim.spec, &spec, findings),

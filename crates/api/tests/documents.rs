@@ -665,6 +665,7 @@ fn published_manifests_are_read() {
             "pod-1",
             "high",
             "low",
+            "high-priority",
         ]
     );
     let ignored: Vec<&str> = loaded
@@ -672,10 +673,7 @@ fn published_manifests_are_read() {
         .iter()
         .map(|ignored| ignored.kind.as_str())
         .collect();
-    assert_eq!(
-        ignored,
-        ["AdmissionConfiguration", "Policy", "ResourceQuota"]
-    );
+    assert_eq!(ignored, ["AdmissionConfiguration", "Policy"]);
     let replicas: Vec<Option<i32>> = loaded
         .objects
         .iter()

@@ -116,3 +116,34 @@ fn defaults_are_those_of_the_api_server() {
     }
     assert!(checked > 80, "{checked} records");
 }
+
+/// What is said of quotas is upstream's text, but for names of objects, where it is in words of
+/// our own.
+#[test]
+fn messages_about_quotas_are_those_of_the_api_server() {
+    let mut checked = 0;
+    for record in records() {
+        let (body, answer) = (&record["input"]["body"], &record["expected"]["body"]);
+        if body["kind"] != "ResourceQuota" || record["expected"]["code"] != 422 {
+            continue;
+        }
+        let causes = answer.pointer("/details/causes").and_then(Value::as_array);
+        let said = |cause: &Value| {
+            let text = |name: &str| cause[name].as_str().unwrap_or_default().to_owned();
+            format!("{}: {}", text("field"), text("message"))
+        };
+        let mut theirs: Vec<String> = causes.into_iter().flatten().map(said).collect();
+        theirs.retain(|one| !one.starts_with("metadata.name"));
+        let mut object = decode::decode_value(body.clone()).expect("readable");
+        defaults::default_object(&mut object);
+        let ours = outrank_api::validation::findings(&object);
+        let ours: Vec<String> = ours.iter().map(ToString::to_string).collect();
+        let ours: Vec<String> = ours
+            .into_iter()
+            .filter(|one| !one.starts_with("metadata.name"))
+            .collect();
+        assert_eq!(ours, theirs, "{}", record["id"]);
+        checked += 1;
+    }
+    assert!(checked > 80, "{checked} records");
+}

@@ -103,7 +103,8 @@ impl<'a> Workload<'a> {
             | Object::CSIDriver(_)
             | Object::CSIStorageCapacity(_)
             | Object::VolumeAttachment(_)
-            | Object::PodDisruptionBudget(_) => None,
+            | Object::PodDisruptionBudget(_)
+            | Object::ResourceQuota(_) => None,
         }
     }
 

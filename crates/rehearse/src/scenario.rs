@@ -127,6 +127,7 @@ impl Scenario {
         let deleted = carried_out.deleted.into_iter().chain(replaced).collect();
         warnings.extend(nodes.iter().filter_map(without_resources));
         warnings.extend(left_out::evictions(&nodes, &pods));
+        warnings.extend(left_out::quotas(&objects));
         let new_pods = pods
             .iter()
             .filter(|pod| !is_stored(pod) && !pod.is_finished());

@@ -359,7 +359,6 @@ fn what_is_not_about_scheduling_is_left_out() {
     for (file, kind) in [
         ("admission-configuration.yaml", "AdmissionConfiguration"),
         ("policy.json", "Policy"),
-        ("resource-quota-high-priority.yaml", "ResourceQuota"),
     ] {
         let loaded = load_all(&format!("tests/seeds/{file}"));
         assert!(loaded.objects.is_empty(), "{file}");

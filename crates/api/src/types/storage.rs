@@ -175,11 +175,35 @@ pub struct PersistentVolumeClaimSpec {
 
 /// `status` of a PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct PersistentVolumeClaimStatus {
     /// `Pending`, `Bound` or `Lost`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub phase: String,
+    /// While the volume grows: `storage` is the size that was set aside for it.
+    #[serde(
+        skip_serializing_if = "ResourceList::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub allocated_resources: ResourceList,
+    /// Name of the VolumeAttributesClass that the volume has now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current_volume_attributes_class_name: Option<String>,
+    /// A change of the VolumeAttributesClass under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modify_volume_status: Option<ModifyVolumeStatus>,
+}
+
+/// `status.modifyVolumeStatus` of a PersistentVolumeClaim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ModifyVolumeStatus {
+    /// Name of the VolumeAttributesClass that the volume is to get.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub target_volume_attributes_class_name: String,
+    /// `Pending`, `InProgress` or `Infeasible`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub status: String,
 }
 
 /// How volumes of one kind are made.

@@ -38,6 +38,23 @@ pub(crate) fn evicting_taint<'n>(pod: &Pod, node: &'n Node) -> Option<&'n Taint>
     })
 }
 
+/// Quotas: pods that they would refuse are created here.
+pub(super) fn quotas(objects: &[Object]) -> Option<String> {
+    let mut quotas = objects.iter().filter_map(|object| match object {
+        Object::ResourceQuota(it) => Some(&it.metadata),
+        _ => None,
+    });
+    let first = quotas.next()?;
+    let more = match quotas.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "ResourceQuota {}/{}{more}: a cluster refuses pods over a quota, here they are created",
+        first.namespace, first.name
+    ))
+}
+
 /// Namespaces of new pods that are not among the namespaces of the input, if it has any.
 pub(super) fn missing_namespaces<'p>(
     objects: &[Object],
@@ -93,5 +110,21 @@ mod tests {
         let told = scenario_of(&format!("{cluster}{other}")).warnings;
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].starts_with("namespace shop is not in the input"));
+    }
+
+    #[test]
+    fn quotas_are_told() {
+        let quota = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: few}\nspec: {hard: \
+                     {pods: 1}}\n";
+        let told = scenario_of(quota).warnings;
+        assert_eq!(
+            told,
+            [
+                "ResourceQuota default/few: a cluster refuses pods over a quota, here they are created"
+            ]
+        );
+        let more = format!("{quota}---\n{}", quota.replace("few", "many"));
+        let told = scenario_of(&more).warnings;
+        assert!(told[0].starts_with("ResourceQuota default/few and 1 more: "));
     }
 }

@@ -4,14 +4,24 @@
 //! healthy, and how many must be; the difference is what may go. Where a budget says a share,
 //! or how many may be *unavailable*, it is of the pods that there should be: the replicas that
 //! the pods' controllers ask for.
+//!
+//! Who evicts a pod writes its name into `disruptedPods` of the budget's status, so that the pod
+//! counts as gone before it is. If it has not gone two minutes later it counts again. So it is
+//! with pods that were told that they would be disrupted (condition `DisruptionTarget`): two
+//! minutes later it is no longer true.
+//!
 //! Source: `pkg/controller/disruption/disruption.go`, Kubernetes 1.36.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
+use outrank_api::names::quoted;
 use outrank_api::types::{
     IntOrString, OwnerReference, Pod, PodDisruptionBudget, PodDisruptionBudgetStatus,
 };
+
+mod controller;
+
+pub use controller::DisruptionController;
 
 /// The status of a budget, given the pods that it selects. `scale` tells how many replicas a
 /// controller asks for; `None` if it is not known, which leaves nothing to allow where the
@@ -21,24 +31,14 @@ pub fn budget_status(
     pods: &[&Pod],
     scale: &dyn Fn(&OwnerReference) -> Option<i32>,
 ) -> PodDisruptionBudgetStatus {
-    let disrupted = &budget.status.disrupted_pods;
-    let healthy = pods
-        .iter()
-        .filter(|pod| is_healthy(pod) && !disrupted.contains_key(&pod.metadata.name));
-    let healthy = healthy.count() as i32;
-    let (expected, desired) = expectation(budget, pods, scale).unwrap_or_default();
-    let allowed = match expected {
-        0 => 0,
-        _ => (healthy - desired).max(0),
+    let scale = |owner: &OwnerReference| {
+        let replicas = scale(owner)?;
+        let uid = format!("{} {}", owner.kind, owner.name);
+        Some(Scale { uid, replicas })
     };
-    PodDisruptionBudgetStatus {
-        observed_generation: budget.status.observed_generation,
-        disrupted_pods: disrupted.clone(),
-        disruptions_allowed: allowed,
-        current_healthy: healthy,
-        desired_healthy: desired,
-        expected_pods: expected,
-    }
+    let expected = Expected::of(budget, pods, &|owner| Ok(scale(owner)));
+    let expected = expected.unwrap_or_default();
+    expected.status(pods, budget.status.clone())
 }
 
 /// Whether a pod counts as healthy: it is ready and not being deleted. A pod that says nothing
@@ -53,49 +53,109 @@ pub fn is_healthy(pod: &Pod) -> bool {
     is_ready && pod.metadata.deletion_timestamp.is_none()
 }
 
-/// How many pods there should be, and how many must be healthy; `None` if that cannot be
-/// known.
-fn expectation(
-    budget: &PodDisruptionBudget,
-    pods: &[&Pod],
-    scale: &dyn Fn(&OwnerReference) -> Option<i32>,
-) -> Option<(i32, i32)> {
-    let spec = &budget.spec;
-    if let Some(unavailable) = &spec.max_unavailable {
-        let expected = expected_scale(pods, scale)?;
-        let unavailable = scaled(unavailable, expected)?;
-        return Some((expected, (expected - unavailable).max(0)));
-    }
-    match spec.min_available.as_ref()? {
-        IntOrString::Int(desired) => Some((pods.len() as i32, *desired)),
-        share => {
-            let expected = expected_scale(pods, scale)?;
-            Some((expected, scaled(share, expected)?))
-        }
-    }
+/// How many replicas somebody asks for, told apart by uid.
+struct Scale {
+    uid: String,
+    replicas: i32,
 }
 
-/// The sum of what the controllers of the pods ask for, each counted once.
-fn expected_scale(pods: &[&Pod], scale: &dyn Fn(&OwnerReference) -> Option<i32>) -> Option<i32> {
-    let mut scales: BTreeMap<(&str, &str), i32> = BTreeMap::new();
-    for pod in pods {
-        let owner = pod.metadata.controller()?;
-        let key = (owner.kind.as_str(), owner.name.as_str());
-        if let Entry::Vacant(entry) = scales.entry(key) {
-            entry.insert(scale(owner)?);
+/// Tells how many replicas the controller of a pod asks for; `None` if it is not there.
+type ScaleOf<'a> = &'a dyn Fn(&OwnerReference) -> Result<Option<Scale>, String>;
+
+/// How many pods there should be.
+#[derive(Debug, Default)]
+struct Expected {
+    pods: i32,
+    healthy: i32,
+    /// Whether there are pods without a controller where that matters.
+    has_unmanaged: bool,
+}
+
+impl Expected {
+    /// The error is upstream's text.
+    fn of(budget: &PodDisruptionBudget, pods: &[&Pod], scale: ScaleOf<'_>) -> Result<Self, String> {
+        let spec = &budget.spec;
+        if let Some(unavailable) = &spec.max_unavailable {
+            let mut expected = Self::by_scale(pods, scale)?;
+            let unavailable = scaled(unavailable, expected.pods)?;
+            expected.healthy = expected.pods.saturating_sub(unavailable).max(0);
+            return Ok(expected);
+        }
+        match &spec.min_available {
+            None => Ok(Self::default()),
+            Some(IntOrString::Int(healthy)) => Ok(Self {
+                pods: pods.len() as i32,
+                healthy: *healthy,
+                has_unmanaged: false,
+            }),
+            Some(share) => {
+                let mut expected = Self::by_scale(pods, scale)?;
+                expected.healthy = scaled(share, expected.pods)?;
+                Ok(expected)
+            }
         }
     }
-    Some(scales.values().sum())
+
+    /// The sum of what the controllers of the pods ask for, each counted once.
+    fn by_scale(pods: &[&Pod], scale: ScaleOf<'_>) -> Result<Self, String> {
+        let mut expected = Self::default();
+        let mut scales: BTreeMap<String, i32> = BTreeMap::new();
+        for pod in pods {
+            let Some(owner) = pod.metadata.controller() else {
+                expected.has_unmanaged = true;
+                continue;
+            };
+            let scale = scale(owner)?.ok_or_else(|| {
+                let name = quoted(&pod.metadata.name);
+                format!("found no controllers for pod {name}")
+            })?;
+            scales.insert(scale.uid, scale.replicas);
+        }
+        expected.pods = scales.values().sum();
+        Ok(expected)
+    }
+
+    /// The status that comes of it; what `status` says of the past stays.
+    fn status(
+        &self,
+        pods: &[&Pod],
+        status: PodDisruptionBudgetStatus,
+    ) -> PodDisruptionBudgetStatus {
+        let counts = |pod: &Pod| !status.disrupted_pods.contains_key(&pod.metadata.name);
+        let healthy = pods.iter().filter(|pod| is_healthy(pod) && counts(pod));
+        let healthy = healthy.count() as i32;
+        let allowed = match self.pods {
+            ..=0 => 0,
+            _ => healthy.saturating_sub(self.healthy).max(0),
+        };
+        PodDisruptionBudgetStatus {
+            disruptions_allowed: allowed,
+            current_healthy: healthy,
+            desired_healthy: self.healthy,
+            expected_pods: self.pods,
+            ..status
+        }
+    }
 }
 
 /// A number, or a share of the whole, rounded up.
-fn scaled(number: &IntOrString, whole: i32) -> Option<i32> {
+fn scaled(number: &IntOrString, whole: i32) -> Result<i32, String> {
     match number {
-        IntOrString::Int(number) => Some(*number),
+        IntOrString::Int(number) => Ok(*number),
         IntOrString::String(share) => {
-            let percent: i64 = share.strip_suffix('%')?.parse().ok()?;
-            let scaled = (percent * i64::from(whole) + 99).div_euclid(100);
-            i32::try_from(scaled).ok()
+            let percent = share
+                .strip_suffix('%')
+                .and_then(|it| it.parse::<i64>().ok());
+            let scaled = percent.map(|percent| {
+                percent
+                    .saturating_mul(i64::from(whole))
+                    .saturating_add(99)
+                    .div_euclid(100)
+            });
+            scaled.and_then(|it| i32::try_from(it).ok()).ok_or_else(|| {
+                let value = quoted(share);
+                format!("invalid value for IntOrString: invalid type: {value} is not a percentage")
+            })
         }
     }
 }

@@ -37,6 +37,7 @@ mod new_pod;
 pub mod node_lifecycle;
 pub mod pod_edit;
 mod pod_state;
+pub mod quota_status;
 pub mod replica_set;
 pub mod taint_eviction;
 pub mod virtual_cluster;

@@ -185,7 +185,9 @@ impl NodeLifecycleController {
             let Some((stored, node)) = node else {
                 return false;
             };
-            let swapped = no_execute_taints(&node.spec.taints, *key, now);
+            // It may have come back since.
+            let key = key.filter(|_| ready(node).is_none_or(|ready| ready.status != "True"));
+            let swapped = no_execute_taints(&node.spec.taints, key, now);
             let is_so = swapped == node.spec.taints;
             writes.extend((!is_so).then(|| taints_write(stored, &swapped)));
             !is_so

@@ -592,7 +592,7 @@ fn not_found(key: &Key) -> Refusal {
     Refusal {
         code: 404,
         reason: "NotFound".to_owned(),
-        message: format!("{} \"{}\" not found", resource_of(key), key.name),
+        message: format!("{} \"{}\" not found", key.kind.group_resource(), key.name),
         causes: Vec::new(),
     }
 }
@@ -601,19 +601,11 @@ fn already_exists(key: &Key) -> Refusal {
     Refusal {
         code: 409,
         reason: "AlreadyExists".to_owned(),
-        message: format!("{} \"{}\" already exists", resource_of(key), key.name),
+        message: format!(
+            "{} \"{}\" already exists",
+            key.kind.group_resource(),
+            key.name
+        ),
         causes: Vec::new(),
-    }
-}
-
-/// `pods`, or `deployments.apps`.
-fn resource_of(key: &Key) -> String {
-    let plural = match &key.kind {
-        Kind::Known(kind) => kind.plural().to_owned(),
-        Kind::Other(other) => other.1.to_lowercase(),
-    };
-    match key.kind.api_version().split_once('/') {
-        Some((group, _)) => format!("{plural}.{group}"),
-        None => plural,
     }
 }

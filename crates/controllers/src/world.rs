@@ -51,6 +51,35 @@ impl Kind {
             Self::Other(other) => &other.1,
         }
     }
+
+    /// The group, such as `apps`; empty for the core group.
+    pub fn group(&self) -> &str {
+        let group = self.api_version().split_once('/');
+        group.map_or("", |(group, _)| group)
+    }
+
+    /// The name in URLs, such as `pods`. Where it is not known it is guessed as upstream does
+    /// (`UnsafeGuessKindToResource`).
+    pub fn plural(&self) -> String {
+        let name = match self {
+            Self::Known(kind) => return kind.plural().to_owned(),
+            Self::Other(other) => other.1.to_lowercase(),
+        };
+        match name.strip_suffix('y') {
+            _ if name.ends_with("endpoints") => name,
+            Some(stem) => format!("{stem}ies"),
+            None if name.ends_with('s') => format!("{name}es"),
+            None => format!("{name}s"),
+        }
+    }
+
+    /// `pods`, or `deployments.apps`.
+    pub fn group_resource(&self) -> String {
+        match self.group() {
+            "" => self.plural(),
+            group => format!("{}.{group}", self.plural()),
+        }
+    }
 }
 
 impl From<ObjectKind> for Kind {
@@ -396,6 +425,18 @@ impl World {
     ) -> impl Iterator<Item = &'a Arc<Stored>> {
         let kinds = self.kinds.keys();
         kinds.flat_map(move |kind| within(&self.objects, kind.clone(), namespace))
+    }
+
+    /// The kinds of which there are objects.
+    pub fn kinds(&self) -> impl Iterator<Item = &Kind> {
+        self.kinds.keys()
+    }
+
+    /// All objects of a kind, which may be one without a type, by namespace and name.
+    pub fn untyped<'a>(&'a self, kind: &'a Kind) -> impl Iterator<Item = &'a Arc<Stored>> {
+        let from_here = self.objects.range(Key::new(kind.clone(), "", "")..);
+        let of_kind = from_here.take_while(move |(key, _)| key.kind == *kind);
+        of_kind.map(|(_, stored)| stored)
     }
 
     /// The objects that name the owner with this uid, by kind and name.

@@ -114,7 +114,9 @@ impl Sequence {
         match event {
             Event::NodeTaints { taints } => {
                 let taints = taints.unwrap_or_default();
-                let pods = self.bound.then(|| (self.pod.clone(), &self.tolerations[..]));
+                let pods = self
+                    .bound
+                    .then(|| (self.pod.clone(), &self.tolerations[..]));
                 return self.eviction.node_seen(NODE, &taints, pods, now);
             }
             Event::PodBound => self.bound = true,

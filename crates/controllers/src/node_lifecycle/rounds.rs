@@ -85,7 +85,7 @@ impl Rounds {
     /// When something may be found if nothing changes before, later than `now` or in a moment.
     pub(super) fn next_time(&self, now: i64) -> Option<i64> {
         let waiting = self.zones.values();
-        let turns = waiting.filter_map(|zone| self.turn_of(zone));
+        let turns = waiting.filter_map(|zone| self.turn_of(zone, now));
         let rounds = self.next_round(now);
         rounds.into_iter().chain(turns).min()
     }
@@ -106,7 +106,7 @@ impl Rounds {
         let mut findings = self.welcome(nodes);
         let mut counts = Counts::new();
         for node in nodes {
-            let status = self.look_at(node, renewed(&node.metadata.name), now, &mut findings);
+            let status = self.look_at_node(node, renewed(&node.metadata.name), now, &mut findings);
             if !node.metadata.labels.contains_key(EXCLUDE_DISRUPTION) {
                 let (ready, not_ready) = counts.entry(zone_of(node)).or_default();
                 *(if status.as_deref() == Some("True") {
@@ -163,10 +163,10 @@ impl Rounds {
     }
 
     /// When the next node of a zone gets its taint.
-    fn turn_of(&self, zone: &Zone) -> Option<i64> {
+    fn turn_of(&self, zone: &Zone, now: i64) -> Option<i64> {
         let (since, _) = zone.waiting.first()?;
         let start = self.started_at?;
-        let earliest = zone.limiter.free_at()?.max(*since);
+        let earliest = zone.limiter.free_at()?.max(*since).max(now);
         Some(start + (earliest - start).max(0).div_ceil_to(TAINT_PERIOD))
     }
 
@@ -200,7 +200,7 @@ impl Rounds {
     }
 
     /// Looks at a node. Returns the status of its condition Ready, after that.
-    fn look_at(
+    fn look_at_node(
         &mut self,
         node: &Node,
         lease_renewed: Option<i64>,

@@ -1,0 +1,333 @@
+//! The controller: keeps the statuses of budgets, and takes back what did not come true.
+
+use outrank_api::decode::ObjectKind;
+use outrank_api::labels::Selector;
+use outrank_api::time::{rfc3339, unix_nanos};
+use outrank_api::types::{
+    Condition, Deployment, LabelSelector, OwnerReference, Pod, PodCondition, PodDisruptionBudget,
+    PodDisruptionBudgetStatus, ReplicaSet, ReplicationController, StatefulSet,
+};
+
+use super::{Expected, Scale};
+use crate::controller::{Controller, Plan};
+use crate::pod_state::set_condition;
+use crate::world::{Key, Kind, Seen, Stored, World};
+use crate::write::{Event, Outcome, Write};
+
+/// How long a pod that is to be disrupted may take to be deleted, in nanoseconds.
+const DELETION_TIMEOUT: i64 = 2 * 60 * 1_000_000_000;
+
+/// The controller of PodDisruptionBudgets.
+///
+/// A pod that several budgets select counts for all of them; upstream looks at one of them when a
+/// pod changes, it does not say which, and at the others later.
+#[derive(Clone, Debug, Default)]
+pub struct DisruptionController;
+
+impl DisruptionController {
+    /// The controller.
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+impl Controller for DisruptionController {
+    fn name(&self) -> &'static str {
+        "controllermanager"
+    }
+
+    fn concerned(&mut self, seen: &Seen, world: &World, _: i64) -> Vec<Key> {
+        match seen.key.kind {
+            Kind::Known(ObjectKind::PodDisruptionBudget) => vec![seen.key.clone()],
+            Kind::Known(ObjectKind::Pod) => {
+                let pods = seen.both::<Pod>();
+                let selects = |budget: &&PodDisruptionBudget| {
+                    let selector = Selector::from_label_selector(budget.spec.selector.as_ref());
+                    let mut pods = pods.iter().flatten();
+                    selector.is_ok_and(|it| pods.any(|pod| it.matches(&pod.metadata.labels)))
+                };
+                let budgets = world.within::<PodDisruptionBudget>(&seen.key.namespace);
+                let budgets = budgets.filter(selects);
+                let keys = budgets.map(|it| Key::of::<PodDisruptionBudget>(&it.metadata));
+                let stale = pods[1].and_then(disruption_ends);
+                keys.chain(stale.map(|_| seen.key.clone())).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn reconcile(&mut self, key: &Key, world: &World, now: i64) -> Plan {
+        let mut plan = Plan::nothing();
+        let Some(stored) = world.stored(key) else {
+            return plan;
+        };
+        if let Some(budget) = stored.get::<PodDisruptionBudget>() {
+            keep_status(stored, budget, world, now, &mut plan);
+        }
+        if let Some(pod) = stored.get::<Pod>()
+            && let Some(time) = disruption_ends(pod)
+        {
+            match time <= now {
+                true => plan.step(end_disruption(stored, pod, now)),
+                false => plan.look_at(time),
+            }
+        }
+        plan
+    }
+
+    fn tell(&self, _: &Key, _: &World, _: &Write, _: &Outcome) -> Option<Event> {
+        None
+    }
+}
+
+/// When a pod need no longer expect to be disrupted; `None` if it does not expect it. What the
+/// kubelet announced stays, and so does what came true.
+fn disruption_ends(pod: &Pod) -> Option<i64> {
+    if pod.metadata.deletion_timestamp.is_some() || pod.is_finished() {
+        return None;
+    }
+    let mut conditions = pod.status.conditions.iter();
+    let condition = conditions.find(|it| it.type_ == "DisruptionTarget")?;
+    let is_ours = condition.status == "True" && condition.reason != "TerminationByKubelet";
+    let since = condition
+        .last_transition_time
+        .as_deref()
+        .and_then(unix_nanos);
+    is_ours.then(|| since.unwrap_or(0).saturating_add(DELETION_TIMEOUT))
+}
+
+fn end_disruption(stored: &Stored, pod: &Pod, now: i64) -> Option<Write> {
+    let mut status = pod.status.clone();
+    let condition = PodCondition {
+        type_: "DisruptionTarget".to_owned(),
+        observed_generation: pod.metadata.generation,
+        status: "False".to_owned(),
+        ..PodCondition::default()
+    };
+    set_condition(&mut status.conditions, condition, now);
+    Some(Write::status(stored, &pod.status, &status)?.at_version(stored))
+}
+
+fn keep_status(
+    stored: &Stored,
+    budget: &PodDisruptionBudget,
+    world: &World,
+    now: i64,
+    plan: &mut Plan,
+) {
+    let told = |event: Event| [Write::Event(event)];
+    let selector = match Selector::from_label_selector(budget.spec.selector.as_ref()) {
+        Ok(selector) => selector,
+        Err(error) => {
+            let text = format!("Failed to get pods: {error}");
+            plan.step(told(Event::warning(stored, "NoPods", text)));
+            return fail_safe(stored, budget, error, now, plan);
+        }
+    };
+    let pods = world.within::<Pod>(&budget.metadata.namespace);
+    let pods: Vec<&Pod> = pods
+        .filter(|pod| selector.matches(&pod.metadata.labels))
+        .collect();
+    if pods.is_empty() {
+        let text = "No matching pods found".to_owned();
+        plan.step(told(Event::normal(stored, "NoPods", text)));
+    }
+    let scale = |owner: &OwnerReference| scale_of(owner, &budget.metadata.namespace, world);
+    let expected = match Expected::of(budget, &pods, &scale) {
+        Ok(expected) => expected,
+        Err(error) => {
+            let text = format!("Failed to calculate the number of expected pods: {error}");
+            let event = Event::warning(stored, "CalculateExpectedPodCountFailed", text);
+            plan.step(told(event));
+            return fail_safe(stored, budget, error, now, plan);
+        }
+    };
+    if expected.has_unmanaged {
+        let text = unmanaged_text(budget.spec.selector.as_ref());
+        plan.step(told(Event::warning(stored, "UnmanagedPods", text)));
+    }
+    let mut status = budget.status.clone();
+    expire_disrupted(stored, &mut status, &pods, world, now, plan);
+    status.observed_generation = budget.metadata.generation;
+    let mut status = expected.status(&pods, status);
+    let (is_allowed, reason) = match status.disruptions_allowed > 0 {
+        true => ("True", "SufficientPods"),
+        false => ("False", "InsufficientPods"),
+    };
+    set_allowed(&mut status, is_allowed, reason, String::new(), now);
+    plan.step(Write::status(stored, &budget.status, &status));
+}
+
+/// Forgets pods that are being deleted or have gone, and those that have not gone in time.
+fn expire_disrupted(
+    stored: &Stored,
+    status: &mut PodDisruptionBudgetStatus,
+    pods: &[&Pod],
+    world: &World,
+    now: i64,
+    plan: &mut Plan,
+) {
+    status.disrupted_pods.retain(|name, since| {
+        let pod = pods.iter().find(|pod| pod.metadata.name == *name);
+        let Some(pod) = pod.filter(|pod| pod.metadata.deletion_timestamp.is_none()) else {
+            return false;
+        };
+        let since = since.as_deref().and_then(unix_nanos).unwrap_or(0);
+        let expires = since.saturating_add(DELETION_TIMEOUT);
+        if expires > now {
+            plan.look_at(expires);
+            return true;
+        }
+        let namespace = &stored.metadata().namespace;
+        // Upstream names the namespace twice, and not the budget.
+        let text =
+            format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't");
+        let pod = world.stored(&Key::of::<Pod>(&pod.metadata));
+        let event = pod.map(|pod| Write::Event(Event::warning(pod, "NotDeleted", text)));
+        plan.step(event);
+        false
+    });
+}
+
+/// Nothing is allowed while it is not known what is right.
+fn fail_safe(
+    stored: &Stored,
+    budget: &PodDisruptionBudget,
+    error: String,
+    now: i64,
+    plan: &mut Plan,
+) {
+    let mut status = budget.status.clone();
+    status.disruptions_allowed = 0;
+    set_allowed(&mut status, "False", "SyncFailed", error, now);
+    plan.step(Write::status(stored, &budget.status, &status));
+}
+
+fn set_allowed(
+    status: &mut PodDisruptionBudgetStatus,
+    is_allowed: &str,
+    reason: &str,
+    message: String,
+    now: i64,
+) {
+    let mut new = Condition {
+        type_: "DisruptionAllowed".to_owned(),
+        status: is_allowed.to_owned(),
+        observed_generation: status.observed_generation,
+        last_transition_time: Some(rfc3339(now)),
+        reason: reason.to_owned(),
+        message,
+    };
+    match status
+        .conditions
+        .iter_mut()
+        .find(|it| it.type_ == new.type_)
+    {
+        None => status.conditions.push(new),
+        Some(old) => {
+            if old.status == new.status {
+                new.last_transition_time = old.last_transition_time.take();
+            }
+            *old = new;
+        }
+    }
+}
+
+/// How many replicas the controller of a pod asks for. A ReplicaSet of a Deployment asks for those
+/// of the Deployment.
+fn scale_of(
+    owner: &OwnerReference,
+    namespace: &str,
+    world: &World,
+) -> Result<Option<Scale>, String> {
+    let key = Key::new(
+        Kind::of(&owner.api_version, &owner.kind),
+        namespace,
+        &owner.name,
+    );
+    let stored = world
+        .stored(&key)
+        .filter(|it| it.metadata().uid == owner.uid);
+    let Some(stored) = stored else {
+        return Ok(None);
+    };
+    if let Some(set) = stored.get::<ReplicaSet>()
+        && let Some(above) = set
+            .metadata
+            .controller()
+            .filter(|it| it.kind == "Deployment")
+    {
+        let deployment = world.find::<Deployment>(namespace, &above.name);
+        let deployment = deployment.filter(|it| it.metadata.uid == above.uid);
+        return Ok(deployment.map(|it| Scale {
+            uid: it.metadata.uid.clone(),
+            replicas: it.spec.replicas.unwrap_or(1),
+        }));
+    }
+    let replicas = if let Some(it) = stored.get::<ReplicaSet>() {
+        it.spec.replicas
+    } else if let Some(it) = stored.get::<ReplicationController>() {
+        it.spec.replicas
+    } else if let Some(it) = stored.get::<StatefulSet>() {
+        it.spec.replicas
+    } else if let Some(it) = stored.get::<Deployment>() {
+        it.spec.replicas
+    } else {
+        return scale_of_others(stored).map(Some);
+    };
+    let uid = owner.uid.clone();
+    let replicas = replicas.unwrap_or(1);
+    Ok(Some(Scale { uid, replicas }))
+}
+
+/// A custom resource has a scale if it looks so: replicas where most have them.
+fn scale_of_others(stored: &Stored) -> Result<Scale, String> {
+    let replicas = match stored.kind() {
+        Kind::Other(_) => stored
+            .raw()
+            .and_then(|raw| raw.pointer("/spec/replicas")?.as_i64()),
+        Kind::Known(_) => None,
+    };
+    match replicas.and_then(|replicas| i32::try_from(replicas).ok()) {
+        Some(replicas) => Ok(Scale {
+            uid: stored.metadata().uid.clone(),
+            replicas,
+        }),
+        None => {
+            let resource = stored.kind().group_resource();
+            Err(format!(
+                "{resource} does not implement the scale subresource"
+            ))
+        }
+    }
+}
+
+fn unmanaged_text(selector: Option<&LabelSelector>) -> String {
+    format!(
+        "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a \
+         result, the status of the PDB cannot be calculated correctly, which may result in \
+         undefined behavior. To account for these pods please set \".spec.minAvailable\" field \
+         of the PDB to an integer value.",
+        selector_text(selector)
+    )
+}
+
+/// A selector as Go prints the type.
+fn selector_text(selector: Option<&LabelSelector>) -> String {
+    let Some(selector) = selector else {
+        return "nil".to_owned();
+    };
+    let labels = selector.match_labels.iter();
+    let labels: String = labels
+        .map(|(key, value)| format!("{key}: {value},"))
+        .collect();
+    let expressions = selector.match_expressions.iter().map(|it| {
+        let (key, operator, values) = (&it.key, &it.operator, it.values.join(" "));
+        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
+    });
+    let expressions: String = expressions.collect();
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},\
+         MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
+}

@@ -1,0 +1,210 @@
+//! ResourceQuota status: what is used, counted anew.
+//!
+//! Admission adds to the status of a quota what new objects use, and never takes anything away.
+//! This controller counts again: when there is a new quota or its limits change, when objects end
+//! or go, and every five minutes. What counts is said in [`outrank_admission::resource_quota`].
+//!
+//! Source: `pkg/controller/resourcequota`, Kubernetes 1.36.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use outrank_admission::resource_quota::{DevicesClaimed, GroupResource, QuotaObject, status};
+use outrank_api::decode::ObjectKind;
+use outrank_api::time::unix_nanos;
+use outrank_api::types::{PersistentVolumeClaim, Pod, ResourceClaim, ResourceQuota, Service};
+use serde_json::Value;
+
+use crate::controller::{Controller, Plan};
+use crate::world::{Key, Kind, Seen, Stored, World};
+use crate::write::{Event, Outcome, Write};
+
+/// `--resource-quota-sync-period`, in nanoseconds.
+const SYNC_PERIOD: i64 = 5 * 60 * 1_000_000_000;
+
+/// The controller of the statuses of ResourceQuotas.
+#[derive(Clone, Debug, Default)]
+pub struct QuotaStatusController;
+
+impl QuotaStatusController {
+    /// The controller.
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+impl Controller for QuotaStatusController {
+    fn name(&self) -> &'static str {
+        "resourcequota-controller"
+    }
+
+    fn concerned(&mut self, seen: &Seen, world: &World, now: i64) -> Vec<Key> {
+        if seen.key.kind == Kind::Known(ObjectKind::ResourceQuota) {
+            let [old, new] = seen.both::<ResourceQuota>();
+            let is_as_before = old.is_some_and(|old| {
+                new.is_some_and(|new| {
+                    old.metadata.uid == new.metadata.uid && old.spec.hard == new.spec.hard
+                })
+            });
+            return Vec::from_iter((!is_as_before).then(|| seen.key.clone()));
+        }
+        if !may_free(seen, now) {
+            return Vec::new();
+        }
+        let quotas = world.within::<ResourceQuota>(&seen.key.namespace);
+        let quotas = quotas.filter(|quota| tracks(quota, &seen.key.kind));
+        quotas
+            .map(|quota| Key::of::<ResourceQuota>(&quota.metadata))
+            .collect()
+    }
+
+    fn reconcile(&mut self, key: &Key, world: &World, now: i64) -> Plan {
+        let mut plan = Plan::nothing();
+        let stored = world.stored(key);
+        let Some((stored, quota)) = stored.and_then(|it| Some((it, it.get::<ResourceQuota>()?)))
+        else {
+            return plan;
+        };
+        let content = Content::of(&quota.metadata.namespace, world);
+        if let Some(new) = status(quota, &content.countable, content.objects(), now) {
+            plan.step(Write::status(stored, &quota.status, &new).map(|it| it.at_version(stored)));
+        }
+        plan.look_at(now.saturating_add(SYNC_PERIOD));
+        plan
+    }
+
+    fn tell(&self, _: &Key, _: &World, _: &Write, _: &Outcome) -> Option<Event> {
+        None
+    }
+}
+
+/// Whether a change may leave more of a quota than before. New objects are what admission counts.
+fn may_free(seen: &Seen, now: i64) -> bool {
+    if seen.new.is_none() {
+        return true;
+    }
+    if let [Some(old), Some(new)] = seen.both::<Pod>() {
+        let deadlines = [old, new].map(|pod| pod.spec.active_deadline_seconds.is_some());
+        return uses(old, now) && !uses(new, now)
+            || deadlines[0] != deadlines[1]
+            || resources_of(old) != resources_of(new);
+    }
+    if let [Some(old), Some(new)] = seen.both::<Service>() {
+        return old.spec != new.spec;
+    }
+    match seen.both::<PersistentVolumeClaim>() {
+        [Some(old), Some(new)] => old.spec != new.spec || old.status != new.status,
+        _ => false,
+    }
+}
+
+/// Whether a pod uses anything: it has not ended, nor should it have gone by now.
+fn uses(pod: &Pod, now: i64) -> bool {
+    let metadata = &pod.metadata;
+    let goes_at = metadata.deletion_timestamp.as_deref().and_then(unix_nanos);
+    !pod.is_finished() && goes_at.is_none_or(|time| time > now)
+}
+
+/// What the containers of a pod ask for, and what they have.
+fn resources_of(pod: &Pod) -> impl PartialEq {
+    let asked = pod.spec.containers.iter().chain(&pod.spec.init_containers);
+    let asked: Vec<_> = asked.map(|container| &container.resources).collect();
+    let status = &pod.status;
+    let had = status
+        .container_statuses
+        .iter()
+        .chain(&status.init_container_statuses);
+    let had: Vec<_> = had
+        .map(|it| (&it.resources, &it.allocated_resources))
+        .collect();
+    (asked, had, &pod.spec.resources)
+}
+
+/// Whether objects of a kind use something that the quota limits.
+fn tracks(quota: &ResourceQuota, kind: &Kind) -> bool {
+    let may_use_much = match kind {
+        Kind::Known(kind) => matches!(
+            kind,
+            ObjectKind::Pod | ObjectKind::Service | ObjectKind::PersistentVolumeClaim
+        ),
+        Kind::Other(_) => kind.name() == RESOURCE_CLAIM,
+    };
+    let (resource, group_resource) = (kind.plural(), kind.group_resource());
+    let mut names = quota.spec.hard.keys();
+    may_use_much
+        || names.any(|name| {
+            *name == resource || name.strip_prefix("count/") == Some(group_resource.as_str())
+        })
+}
+
+const RESOURCE_CLAIM: &str = "ResourceClaim";
+
+/// The objects of a namespace as quotas see them.
+struct Content<'w> {
+    /// All resources whose objects are known, if there are any.
+    countable: BTreeSet<GroupResource>,
+    resources: BTreeMap<Kind, GroupResource>,
+    stored: Vec<&'w Arc<Stored>>,
+    claims: BTreeMap<Key, ResourceClaim>,
+    /// By DeviceClass.
+    extended_resources: BTreeMap<String, String>,
+}
+
+impl<'w> Content<'w> {
+    fn of(namespace: &'w str, world: &'w World) -> Self {
+        let typed = ObjectKind::ALL
+            .iter()
+            .copied()
+            .filter(|kind| kind.is_namespaced());
+        let kinds = typed.map(Kind::Known).chain(world.kinds().cloned());
+        let resource = |kind: &Kind| GroupResource::new(kind.group(), &kind.plural());
+        let resources: BTreeMap<Kind, GroupResource> =
+            kinds.map(|kind| (kind.clone(), resource(&kind))).collect();
+        let stored: Vec<&Arc<Stored>> = world.everything_within(namespace).collect();
+        let claims = stored
+            .iter()
+            .filter(|it| it.kind().name() == RESOURCE_CLAIM);
+        let claims = claims.filter_map(|it| {
+            let claim = serde_json::from_value(Value::clone(it.raw()?)).ok()?;
+            Some((it.key(), claim))
+        });
+        let classes = Kind::of("resource.k8s.io/v1", "DeviceClass");
+        let classes = world.untyped(&classes).filter_map(|class| {
+            let name = class.raw()?.pointer("/spec/extendedResourceName")?;
+            Some((class.metadata().name.clone(), name.as_str()?.to_owned()))
+        });
+        Content {
+            countable: resources.values().cloned().collect(),
+            claims: claims.collect(),
+            extended_resources: classes.collect(),
+            resources,
+            stored,
+        }
+    }
+
+    fn objects(&self) -> impl Iterator<Item = (&GroupResource, QuotaObject<'_>)> {
+        self.stored.iter().filter_map(|stored| {
+            let resource = self.resources.get(&stored.kind())?;
+            Some((resource, self.object(stored)))
+        })
+    }
+
+    fn object<'s>(&'s self, stored: &'s Stored) -> QuotaObject<'s> {
+        if let Some(pod) = stored.get() {
+            return QuotaObject::Pod(pod);
+        }
+        if let Some(service) = stored.get() {
+            return QuotaObject::Service(service);
+        }
+        if let Some(claim) = stored.get() {
+            return QuotaObject::PersistentVolumeClaim(claim);
+        }
+        match self.claims.get(&stored.key()) {
+            Some(claim) => QuotaObject::ResourceClaim(DevicesClaimed {
+                claim,
+                extended_resources: &self.extended_resources,
+            }),
+            None => QuotaObject::Other(stored.metadata()),
+        }
+    }
+}

@@ -11,7 +11,10 @@
 //! * [`volumes`]: claims become bound to volumes;
 //! * [`disruption`]: how many pods PodDisruptionBudgets allow to go;
 //! * [`taint_eviction`]: when NoExecute taints drive a pod off its node;
-//! * [`node_lifecycle`]: which taints nodes get that are not well, or not heard of.
+//! * [`node_lifecycle`]: which taints nodes get that are not well, or not heard of;
+//! * [`garbage_collection`], [`pod_garbage_collection`], [`namespace_deletion`]: what goes along
+//!   when owners, nodes and namespaces go;
+//! * [`quota_status`]: what ResourceQuotas say is used.
 //!
 //! ```
 //! use outrank_api::types::{Deployment, DeploymentSpec, ObjectMeta};
@@ -32,10 +35,13 @@ mod claim;
 pub mod controller;
 pub mod controllers;
 pub mod disruption;
+pub mod garbage_collection;
 mod generated_names;
+pub mod namespace_deletion;
 mod new_pod;
 pub mod node_lifecycle;
 pub mod pod_edit;
+pub mod pod_garbage_collection;
 mod pod_state;
 pub mod quota_status;
 pub mod replica_set;

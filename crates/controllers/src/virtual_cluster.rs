@@ -1,8 +1,8 @@
 //! A cluster in memory with a clock that jumps: where controllers run in rehearsals and tests.
 //!
 //! It does what an API server does with the writes of controllers (names, uids, versions,
-//! generations, merge patches, preconditions, grace periods, finalizers) and no more: nothing is
-//! validated, and there is no admission but [`VirtualCluster::refuse`]. Instead of kubelets and
+//! generations, merge patches, preconditions, grace periods, finalizers, namespaces that end) and
+//! no more: nothing is validated, and there is no admission but [`VirtualCluster::refuse`]. Instead of kubelets and
 //! a scheduler there is [`PodLife`], or whoever calls [`VirtualCluster::set_pod_status`].
 //!
 //! ```
@@ -31,10 +31,11 @@ use std::sync::Arc;
 use outrank_api::decode::{Object, ObjectKind};
 use outrank_api::defaults::{NAMESPACE, default_object};
 use outrank_api::time::{rfc3339, unix_nanos};
-use outrank_api::types::{Pod, PodCondition, PodSpec};
+use outrank_api::types::{Namespace, Pod, PodCondition, PodSpec};
 use serde_json::{Value, json};
 
 use crate::controllers::Controllers;
+use crate::garbage_collection::{FOREGROUND, ORPHAN};
 use crate::generated_names::{GENERATED_BASE_BYTES_MAX, fnv1a, shortened, suffix, uid_of};
 use crate::world::{Change, Key, Kind, Stored};
 use crate::write::{
@@ -374,6 +375,9 @@ impl VirtualCluster {
         if self.objects.contains_key(&key) {
             return Outcome::Refused(already_exists(&key));
         }
+        if self.is_ending(&key.namespace) {
+            return Outcome::Refused(namespace_ends(&key));
+        }
         let number = (self.version + 1).to_string();
         let now = rfc3339(self.now);
         stored.change_metadata(|metadata| {
@@ -428,6 +432,12 @@ impl VirtualCluster {
             return;
         }
         stored.object_mut().into_iter().for_each(default_object);
+        stored.change(|object| {
+            if let Object::Namespace(namespace) = object {
+                namespace.spec.finalizers = vec!["kubernetes".to_owned()];
+                namespace.status.phase = "Active".to_owned();
+            }
+        });
         if let (Some(template), Some(pod)) = (template, stored.get::<Pod>()) {
             self.defaulted = Some((template, pod.spec.clone()));
         }
@@ -448,6 +458,11 @@ impl VirtualCluster {
                 let replicas = replicas.cloned().unwrap_or_default();
                 merge(&mut value, &json!({"spec": {"replicas": replicas}}));
             }
+            Some(Subresource::Finalize) => {
+                let finalizers = patch.changes.pointer("/spec/finalizers");
+                let finalizers = finalizers.cloned().unwrap_or_default();
+                merge(&mut value, &json!({"spec": {"finalizers": finalizers}}));
+            }
             Some(Subresource::Status) => {
                 let status = patch.changes.get("status").cloned().unwrap_or_default();
                 merge(&mut value, &json!({ "status": status }));
@@ -465,13 +480,11 @@ impl VirtualCluster {
         if known.raw().is_none() {
             stored.forget_raw();
         }
-        let is_over = {
-            let metadata = stored.metadata();
-            metadata.deletion_timestamp.is_some() && metadata.finalizers.is_empty()
-        };
-        let has_time = known.metadata().finalizers.is_empty();
+        let was_held = is_held(&known);
+        let is_going = stored.metadata().deletion_timestamp.is_some();
+        let is_over = is_going && was_held && !is_held(&stored);
         let stored = self.store(stored);
-        if is_over && !has_time && !self.is_running(&patch.key) {
+        if is_over && !self.is_running(&patch.key) {
             self.drop_object(&patch.key);
         }
         Outcome::Stored(stored)
@@ -485,32 +498,34 @@ impl VirtualCluster {
         if let Some(refusal) = broken_condition(&known, &delete.uid, &delete.resource_version) {
             return Outcome::Refused(refusal);
         }
-        let finalizer = match delete.propagation {
-            Some(Propagation::Foreground) => Some("foregroundDeletion"),
-            Some(Propagation::Orphan) => Some("orphan"),
-            Some(Propagation::Background) | None => None,
-        };
         let is_running = self.is_running(key);
         let grace = match is_running {
             true => self.grace_seconds(&known, delete.grace_seconds),
             false => 0,
         };
         let is_first = known.metadata().deletion_timestamp.is_none();
-        if grace == 0 && finalizer.is_none() && known.metadata().finalizers.is_empty() {
+        let mut going = (*known).clone();
+        let finalizers = finalizers_on_deletion(&known.metadata().finalizers, delete.propagation);
+        going.change_metadata(|metadata| metadata.finalizers = finalizers);
+        if grace == 0 && !is_held(&going) {
             self.drop_object(key);
             return Outcome::Done;
         }
         if !is_first {
-            return Outcome::Stored(known);
+            return match going == *known {
+                true => Outcome::Stored(known),
+                false => Outcome::Stored(self.store(going)),
+            };
         }
         let end = rfc3339(self.now + grace * SECOND);
-        let mut going = (*known).clone();
         going.change_metadata(|metadata| {
             metadata.deletion_timestamp = Some(end);
             metadata.deletion_grace_period_seconds = Some(grace);
-            let finalizer = finalizer.map(str::to_owned);
-            let new = finalizer.filter(|it| !metadata.finalizers.contains(it));
-            metadata.finalizers.extend(new);
+        });
+        going.change(|object| {
+            if let Object::Namespace(namespace) = object {
+                namespace.status.phase = "Terminating".to_owned();
+            }
         });
         let stored = self.store(going);
         if is_running {
@@ -537,13 +552,19 @@ impl VirtualCluster {
         asked.or(own).unwrap_or(0)
     }
 
+    /// Whether a namespace is being deleted.
+    fn is_ending(&self, namespace: &str) -> bool {
+        let key = Key::new(ObjectKind::Namespace, "", namespace);
+        let namespace = self.objects.get(&key);
+        namespace.is_some_and(|it| it.metadata().deletion_timestamp.is_some())
+    }
+
     /// Removes an object that is being deleted and that nothing holds any more.
     fn finish_if_going(&mut self, key: &Key) {
         let Some(stored) = self.objects.get(key) else {
             return;
         };
-        let metadata = stored.metadata();
-        if metadata.deletion_timestamp.is_some() && metadata.finalizers.is_empty() {
+        if stored.metadata().deletion_timestamp.is_some() && !is_held(stored) {
             self.drop_object(key);
         }
     }
@@ -568,6 +589,40 @@ impl VirtualCluster {
 
     fn tell(&mut self, change: Change) {
         self.feed.push_back((self.now + self.lag, change));
+    }
+}
+
+/// Whether finalizers keep an object that is being deleted.
+fn is_held(stored: &Stored) -> bool {
+    let namespace = stored.get::<Namespace>();
+    let holds_itself = namespace.is_some_and(|it| !it.spec.finalizers.is_empty());
+    holds_itself || !stored.metadata().finalizers.is_empty()
+}
+
+/// The finalizers of an object that is deleted so. If nobody says how, it says so itself.
+fn finalizers_on_deletion(known: &[String], propagation: Option<Propagation>) -> Vec<String> {
+    let Some(propagation) = propagation else {
+        return known.to_vec();
+    };
+    let of_others = known.iter().filter(|it| *it != FOREGROUND && *it != ORPHAN);
+    let added = match propagation {
+        Propagation::Background => None,
+        Propagation::Foreground => Some(FOREGROUND.to_owned()),
+        Propagation::Orphan => Some(ORPHAN.to_owned()),
+    };
+    of_others.cloned().chain(added).collect()
+}
+
+fn namespace_ends(key: &Key) -> Refusal {
+    let (resource, name, namespace) = (key.kind.group_resource(), &key.name, &key.namespace);
+    Refusal {
+        code: 403,
+        reason: "Forbidden".to_owned(),
+        message: format!(
+            "{resource} \"{name}\" is forbidden: unable to create new content in namespace \
+             {namespace} because it is being terminated"
+        ),
+        causes: vec!["NamespaceTerminating".to_owned()],
     }
 }
 

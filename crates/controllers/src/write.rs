@@ -84,6 +84,8 @@ pub enum Subresource {
     Status,
     /// `/scale`.
     Scale,
+    /// `/finalize` of a namespace, which a real API server wants as a whole (PUT).
+    Finalize,
 }
 
 /// Change an object by a JSON merge patch (RFC 7396).

@@ -23,10 +23,10 @@ use crate::diagnostic::{Diagnostic, Finding, Findings, Here, Severity, Suggestio
 use crate::document::{self, Document, DuplicateKey, Location, Place, Receiver, Request};
 use crate::schema::{self, Rules};
 use crate::types::{
-    CSIDriver, CSINode, CSIStorageCapacity, CronJob, DaemonSet, Deployment, Job, LabelSelector,
-    Namespace, Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
-    PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController, ResourceQuota, Service,
-    StatefulSet, StorageClass, VolumeAttachment,
+    CSIDriver, CSINode, CSIStorageCapacity, ControllerRevision, CronJob, DaemonSet, Deployment,
+    Job, LabelSelector, Namespace, Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod,
+    PodDisruptionBudget, PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController,
+    ResourceQuota, Service, StatefulSet, StorageClass, VolumeAttachment,
 };
 use crate::validation;
 
@@ -157,6 +157,7 @@ objects! {
     DaemonSet "apps/v1" "daemonsets",
     Job "batch/v1" "jobs",
     CronJob "batch/v1" "cronjobs",
+    ControllerRevision "apps/v1" "controllerrevisions",
     Service "v1" "services",
     PersistentVolume "v1" "persistentvolumes",
     PersistentVolumeClaim "v1" "persistentvolumeclaims",
@@ -219,6 +220,7 @@ impl ObjectKind {
             ObjectKind::PodDisruptionBudget => "pdb",
             ObjectKind::ResourceQuota => "quota",
             ObjectKind::Job
+            | ObjectKind::ControllerRevision
             | ObjectKind::CSINode
             | ObjectKind::CSIDriver
             | ObjectKind::CSIStorageCapacity

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use crate::decode::Object;
 use crate::types::{
-    Container, CronJob, DaemonSet, Deployment, Job, JobSpec, Namespace, Node, ObjectMeta,
-    PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod, PodSpec,
+    Container, CronJob, DaemonSet, Deployment, IntOrString, Job, JobSpec, Namespace, Node,
+    ObjectMeta, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod, PodSpec,
     PodTemplateSpec, PriorityClass, ReplicaSet, ReplicationController, ResourceList, ResourceQuota,
-    ResourceRequirements, Service, StatefulSet, StorageClass, Toleration,
+    ResourceRequirements, RollingUpdate, RolloutStrategy, Service, StatefulSet, StorageClass,
+    Toleration,
 };
 
 /// The namespace of objects that name none.
@@ -49,6 +50,7 @@ pub fn default_object(object: &mut Object) {
         Object::CSIStorageCapacity(capacity) => default_namespaced(&mut capacity.metadata),
         Object::PodDisruptionBudget(budget) => default_namespaced(&mut budget.metadata),
         Object::ResourceQuota(quota) => default_resource_quota(quota),
+        Object::ControllerRevision(revision) => default_namespaced(&mut revision.metadata),
         Object::CSINode(_) | Object::CSIDriver(_) | Object::VolumeAttachment(_) => {}
     }
 }
@@ -256,8 +258,16 @@ pub fn default_priority_class(class: &mut PriorityClass) {
 /// Defaults a Deployment: one pod.
 pub fn default_deployment(deployment: &mut Deployment) {
     default_namespaced(&mut deployment.metadata);
-    deployment.spec.replicas.get_or_insert(1);
-    default_template(&mut deployment.spec.template);
+    let spec = &mut deployment.spec;
+    spec.replicas.get_or_insert(1);
+    spec.revision_history_limit.get_or_insert(10);
+    spec.progress_deadline_seconds.get_or_insert(600);
+    if let Some(rolling) = rolling_update(&mut spec.strategy) {
+        let quarter = || IntOrString::String("25%".to_owned());
+        rolling.max_unavailable.get_or_insert_with(quarter);
+        rolling.max_surge.get_or_insert_with(quarter);
+    }
+    default_template(&mut spec.template);
 }
 
 /// Defaults a ReplicaSet: one pod, and the template's labels for its own.
@@ -290,6 +300,16 @@ pub fn default_stateful_set(set: &mut StatefulSet) {
     default_namespaced(&mut set.metadata);
     set.spec.replicas.get_or_insert(1);
     set_if_empty(&mut set.spec.pod_management_policy, "OrderedReady");
+    set.spec.revision_history_limit.get_or_insert(10);
+    if let Some(rolling) = rolling_update(&mut set.spec.update_strategy) {
+        rolling.partition.get_or_insert(0);
+        let one = IntOrString::Int(1);
+        rolling.max_unavailable.get_or_insert(one);
+    }
+    let retention = &mut set.spec.persistent_volume_claim_retention_policy;
+    let retention = retention.get_or_insert_with(Default::default);
+    set_if_empty(&mut retention.when_deleted, "Retain");
+    set_if_empty(&mut retention.when_scaled, "Retain");
     for claim in &mut set.spec.volume_claim_templates {
         default_claim_spec(&mut claim.spec);
     }
@@ -299,7 +319,21 @@ pub fn default_stateful_set(set: &mut StatefulSet) {
 /// Defaults a DaemonSet.
 pub fn default_daemon_set(set: &mut DaemonSet) {
     default_namespaced(&mut set.metadata);
+    set.spec.revision_history_limit.get_or_insert(10);
+    if let Some(rolling) = rolling_update(&mut set.spec.update_strategy) {
+        rolling.max_unavailable.get_or_insert(IntOrString::Int(1));
+        rolling.max_surge.get_or_insert(IntOrString::Int(0));
+    }
     default_template(&mut set.spec.template);
+}
+
+/// The settings of a rolling update, which is the default strategy of every kind; `None` if the
+/// strategy is another.
+fn rolling_update(strategy: &mut RolloutStrategy) -> Option<&mut RollingUpdate> {
+    set_if_empty(&mut strategy.type_, "RollingUpdate");
+    let is_rolling = strategy.type_ == "RollingUpdate";
+    let settings = &mut strategy.rolling_update;
+    is_rolling.then(|| settings.get_or_insert_with(Default::default))
 }
 
 /// Defaults a Job: one pod unless it says otherwise, and the template's labels for its own.
@@ -314,7 +348,11 @@ pub fn default_job(job: &mut Job) {
 /// Defaults a CronJob and the job it makes.
 pub fn default_cron_job(cron_job: &mut CronJob) {
     default_namespaced(&mut cron_job.metadata);
-    cron_job.spec.suspend.get_or_insert(false);
+    let spec = &mut cron_job.spec;
+    spec.suspend.get_or_insert(false);
+    set_if_empty(&mut spec.concurrency_policy, "Allow");
+    spec.successful_jobs_history_limit.get_or_insert(3);
+    spec.failed_jobs_history_limit.get_or_insert(1);
     default_job_spec(&mut cron_job.spec.job_template.spec);
 }
 
@@ -326,7 +364,43 @@ fn default_job_spec(spec: &mut JobSpec) {
     spec.completion_mode
         .get_or_insert_with(|| "NonIndexed".to_owned());
     spec.suspend.get_or_insert(false);
+    let limit = match spec.backoff_limit_per_index {
+        Some(_) => i32::MAX,
+        None => 6,
+    };
+    spec.backoff_limit.get_or_insert(limit);
+    let replaced_when = match spec.pod_failure_policy {
+        Some(_) => "Failed",
+        None => "TerminatingOrFailed",
+    };
+    let policy = &mut spec.pod_replacement_policy;
+    policy.get_or_insert_with(|| replaced_when.to_owned());
     default_template(&mut spec.template);
+}
+
+/// Labels that the API server gives to the pods of a Job, once it has a uid: its uid and its
+/// name, each under the name of today and the one of old.
+const JOB_UID_LABELS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
+const JOB_NAME_LABELS: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
+
+/// Makes the selector of a Job that has its uid, unless a person gave one.
+///
+/// Source: `pkg/registry/batch/job/strategy.go`, `generateSelector`, Kubernetes 1.36.
+pub fn select_pods_of_job(job: &mut Job) {
+    if job.spec.manual_selector == Some(true) {
+        return;
+    }
+    let (name, uid) = (&job.metadata.name, &job.metadata.uid);
+    let labels = &mut job.spec.template.metadata.labels;
+    for (keys, value) in [(JOB_UID_LABELS, uid), (JOB_NAME_LABELS, name)] {
+        for key in keys {
+            let label = labels.entry(key.to_owned());
+            label.or_insert_with(|| value.clone());
+        }
+    }
+    let selector = job.spec.selector.get_or_insert_with(Default::default);
+    let label = selector.match_labels.entry(JOB_UID_LABELS[0].to_owned());
+    label.or_insert_with(|| uid.clone());
 }
 
 /// Defaults a persistent volume.

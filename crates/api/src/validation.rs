@@ -58,6 +58,7 @@ pub(crate) fn validate(object: &Object, findings: &mut Findings) {
         Object::Pod(pod) => check_pod(pod, &spec, findings),
         Object::Node(node) => check_node(node, &here, findings),
         Object::Namespace(_)
+        | Object::ControllerRevision(_)
         | Object::Service(_)
         | Object::CSIDriver(_)
         | Object::VolumeAttachment(_) => {}

@@ -104,7 +104,8 @@ impl<'a> Workload<'a> {
             | Object::CSIStorageCapacity(_)
             | Object::VolumeAttachment(_)
             | Object::PodDisruptionBudget(_)
-            | Object::ResourceQuota(_) => None,
+            | Object::ResourceQuota(_)
+            | Object::ControllerRevision(_) => None,
         }
     }
 

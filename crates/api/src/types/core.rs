@@ -716,6 +716,38 @@ pub struct ContainerStatus {
         deserialize_with = "null_default"
     )]
     pub allocated_resources: ResourceList,
+    /// How often it was started again.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub restart_count: i32,
+    /// What it does now.
+    #[serde(skip_serializing_if = "ContainerState::is_unknown")]
+    pub state: ContainerState,
+}
+
+/// What a container does: of the states, the one that decisions read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerState {
+    /// It has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminated: Option<ContainerStateTerminated>,
+}
+
+impl ContainerState {
+    fn is_unknown(&self) -> bool {
+        self.terminated.is_none()
+    }
+}
+
+/// How a container has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerStateTerminated {
+    /// Its exit code.
+    pub exit_code: i32,
+    /// When it ended, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<String>,
 }
 
 /// A node.

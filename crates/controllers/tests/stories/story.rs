@@ -13,6 +13,7 @@
 
 use outrank_api::decode::ObjectKind;
 use outrank_api::document::{Document, DuplicateKey, Receiver, read};
+use outrank_api::time::rfc3339;
 use outrank_api::types::Pod;
 use outrank_controllers::virtual_cluster::{PodLife, SECOND, VirtualCluster};
 use outrank_controllers::write::Subresource;
@@ -118,6 +119,29 @@ impl Story {
             })
         }));
         self
+    }
+
+    /// From now on the API server refuses to delete anything.
+    pub(crate) fn refuse_deletions(&mut self) -> &mut Self {
+        self.cluster.refuse = Some(Box::new(|write| {
+            matches!(write, Write::Delete(_)).then(|| Refusal {
+                code: 500,
+                reason: "InternalError".into(),
+                message: "not now".into(),
+                causes: Vec::new(),
+            })
+        }));
+        self
+    }
+
+    /// The time, as objects say it.
+    pub(crate) fn now(&self) -> String {
+        rfc3339(self.cluster.now())
+    }
+
+    /// How many seconds have passed.
+    pub(crate) fn seconds(&self) -> i64 {
+        (self.cluster.now() - self.start) / SECOND
     }
 
     pub(crate) fn refuse_nothing(&mut self) -> &mut Self {

@@ -293,17 +293,20 @@ fn if_all_nodes_are_lost_nobody_has_to_go() {
     assert_eq!(driven_out(&story, &zone), 0);
     story.wait(1000);
     assert_eq!(story.pods(), ["web Running"]);
-    // One comes back: the others are given the grace period anew.
+    // One comes back: now the others are really lost, one after the other.
     let now = story.now();
     story.change(
         "Node a-02",
         json!({"status": {"conditions": [{"type": "Ready", "status": "True",
             "lastHeartbeatTime": now}]}}),
     );
-    kubelets_report(&mut story, &["a-02"], 10);
     assert_eq!(driven_out(&story, &zone), 0);
-    kubelets_report(&mut story, &["a-02"], 60);
+    kubelets_report(&mut story, &["a-02"], 10);
+    assert_eq!(driven_out(&story, &zone), 1);
+    kubelets_report(&mut story, &["a-02"], 10);
     assert_eq!(driven_out(&story, &zone), 2);
+    kubelets_report(&mut story, &["a-02"], 300);
+    assert_eq!(story.pods(), [""; 0]);
 }
 
 #[test]
@@ -315,11 +318,11 @@ fn nodes_in_a_simulation_without_kubelets_are_taken_at_their_word() {
     let lifecycle = NodeLifecycleController::new(options);
     let mut story = Story::of(Controllers::new(vec![Box::new(lifecycle)]));
     story.apply(
-        "{apiVersion: v1, kind: Node, metadata: {name: n},
+        "{apiVersion: v1, kind: Node, metadata: {name: node-1},
           status: {conditions: [{type: Ready, status: 'True'}]}}",
     );
     story.wait(1000);
-    assert_eq!(ready(&story, "n"), "True : ");
+    assert_eq!(ready(&story, "node-1"), "True : ");
     assert_eq!(story.cluster.next_time(), None, "there is nothing to do");
 }
 

@@ -16,7 +16,7 @@ use outrank_api::document::{Document, DuplicateKey, Receiver, read};
 use outrank_api::time::rfc3339;
 use outrank_api::types::Pod;
 use outrank_controllers::virtual_cluster::{PodLife, SECOND, VirtualCluster};
-use outrank_controllers::write::Subresource;
+use outrank_controllers::write::{Delete, Propagation, Subresource};
 use outrank_controllers::{Controllers, Key, Kind, Refusal, Write};
 use serde_json::{Value, json};
 
@@ -92,6 +92,18 @@ impl Story {
         self.cluster.delete(&key(object));
         self.cluster.settle();
         self
+    }
+
+    /// Somebody deletes an object and says what becomes of those that it owns.
+    pub(crate) fn delete_so(&mut self, object: &str, propagation: Propagation) -> &mut Self {
+        delete_so(&mut self.cluster, key(object), propagation);
+        self.cluster.settle();
+        self
+    }
+
+    /// Whether an object is there.
+    pub(crate) fn is_there(&self, object: &str) -> bool {
+        self.cluster.stored(&key(object)).is_some()
     }
 
     /// A pod gets a phase, and is ready if it runs.
@@ -221,6 +233,18 @@ impl Story {
         self.told = self.cluster.log.len();
         text
     }
+}
+
+/// Deletes an object and says what becomes of those that it owns.
+pub(crate) fn delete_so(cluster: &mut VirtualCluster, key: Key, propagation: Propagation) {
+    let delete = Write::Delete(Delete {
+        key,
+        uid: None,
+        resource_version: None,
+        grace_seconds: None,
+        propagation: Some(propagation),
+    });
+    cluster.carry_out("somebody", &delete);
 }
 
 fn told(write: &Write) -> Option<String> {

@@ -9,6 +9,9 @@
 //!   object that owns others itself goes in the foreground, too.
 //! * **Orphan**: it is marked (`orphan`), what it owns loses the reference and stays.
 //!
+//! Owners in a circle go, too, if one of them is deleted. If somebody deletes several of a circle
+//! in the foreground they wait for each other for ever, here as upstream.
+//!
 //! An object with one owner that stays and others that go, or are waiting for it to go, stays and
 //! loses the references to the others.
 //!

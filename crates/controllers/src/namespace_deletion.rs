@@ -106,6 +106,10 @@ impl Controller for NamespaceController {
     }
 
     fn concerned(&mut self, seen: &Seen, _: &World, now: i64) -> Vec<Key> {
+        let around = Key::new(ObjectKind::Namespace, "", &seen.key.namespace);
+        if self.deletions.contains_key(&around) {
+            return vec![around];
+        }
         let [_, namespace] = seen.both::<Namespace>();
         let is_going = |it: &Namespace| it.metadata.deletion_timestamp.is_some();
         if !namespace.is_some_and(is_going) {
@@ -138,12 +142,16 @@ impl Controller for NamespaceController {
         let content = Content::of(namespace, world, deletion);
         plan.step(content.deletions());
         if !plan.steps.is_empty() {
-            plan.look_at(now);
+            // When that is done the content has changed, and it is our turn again.
             return plan;
         }
         let remaining = content.remaining(namespace, now);
-        let status = remaining.status(&namespace.status, now);
-        plan.step(Write::status(stored, &namespace.status, &status));
+        let has_failed = !remaining.errors.is_empty();
+        // What has just been deleted may have gone, and it is only not known yet.
+        if !has_failed || deletion.errors > 0 {
+            let status = remaining.status(&namespace.status, now);
+            plan.step(Write::status(stored, &namespace.status, &status));
+        }
         match content.objects.is_empty() {
             true => plan.step([finalized(stored, namespace)]),
             false => plan.look_at(deletion.wait(&remaining, now)),

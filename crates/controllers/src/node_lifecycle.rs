@@ -27,7 +27,7 @@
 //!
 //! Source: `pkg/controller/nodelifecycle/node_lifecycle_controller.go`, Kubernetes 1.36.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use outrank_api::decode::ObjectKind;
 use outrank_api::time::{rfc3339, unix_nanos};
@@ -37,7 +37,7 @@ use serde_json::{Value, json};
 use crate::controller::{Controller, Plan};
 use crate::pod_state::set_condition;
 use crate::world::{Key, Kind, Seen, Stored, World};
-use crate::write::{Event, Outcome, Write};
+use crate::write::{Event, Outcome, Refusal, Write};
 
 mod health;
 mod rounds;
@@ -125,6 +125,8 @@ pub struct NodeLifecycleController {
     /// The `NoExecute` taint that a node is to have, or that it is to have none of ours, until
     /// it is so.
     decided: BTreeMap<String, Option<&'static str>>,
+    /// Nodes that were lost and whose pods may still say that they are ready.
+    lost: BTreeSet<String>,
 }
 
 impl NodeLifecycleController {
@@ -133,6 +135,7 @@ impl NodeLifecycleController {
         NodeLifecycleController {
             rounds: Rounds::new(options),
             decided: BTreeMap::new(),
+            lost: BTreeSet::new(),
         }
     }
 
@@ -158,14 +161,19 @@ impl NodeLifecycleController {
                     writes.push(Write::Event(node_event(&node, uid, reason, message)));
                 }
                 Finding::Lost { node } => {
-                    let pods = world.pods_on(&node);
-                    writes.extend(pods.flat_map(|pod| not_ready(pod, world, now)));
+                    self.lost.insert(node);
                 }
                 Finding::NoExecute { node, key } => {
                     self.decided.insert(node, key);
                 }
             }
         }
+        self.lost.retain(|node| {
+            let pods = world.pods_on(node);
+            let before = writes.len();
+            writes.extend(pods.flat_map(|pod| not_ready(pod, world, now)));
+            writes.len() > before
+        });
         plan.step(writes);
         self.taint_decided(world, now, &mut plan);
         self.rounds
@@ -243,6 +251,12 @@ impl Controller for NodeLifecycleController {
             plan.step(not_ready(pod, world, now));
         }
         plan
+    }
+
+    fn refused(&mut self, _: &Key, _: &World, _: i64, _: &[(Write, Refusal)]) -> Vec<Write> {
+        // What was found has not come about: the next round finds it again.
+        self.rounds.something_changed();
+        Vec::new()
     }
 
     fn tell(&self, _: &Key, _: &World, _: &Write, _: &Outcome) -> Option<Event> {

@@ -13,7 +13,7 @@ use outrank_controllers::{Controllers, Key};
 use random::Random;
 use serde_json::{Value, json};
 
-use crate::story::{START, Story, delete_so};
+use crate::story::{START, Story, delete_so, key};
 
 fn story() -> Story {
     Story::of(Controllers::new(vec![
@@ -156,6 +156,25 @@ fn owners_in_a_circle_go_in_the_foreground_too() {
     }
 }
 
+#[test]
+fn two_of_a_circle_that_are_deleted_in_the_foreground_wait_for_each_other() {
+    let mut story = story();
+    owned(&mut story, "a", json!([]));
+    let owners = json!([reference(&story, "a")]);
+    owned(&mut story, "b", owners);
+    let owners = json!([reference(&story, "b")]);
+    story.change(
+        "Service a",
+        json!({"metadata": {"ownerReferences": owners}}),
+    );
+    let services = ["a", "b"].map(|name| key(&format!("Service {name}")));
+    for service in &services {
+        delete_so(&mut story.cluster, service.clone(), Propagation::Foreground);
+    }
+    story.wait(1000);
+    assert!(story.is_there("Service a") && story.is_there("Service b"));
+}
+
 /// Objects by number, each with its owners. An owner that is no object is not there.
 struct Family {
     owners: Vec<BTreeSet<usize>>,
@@ -252,10 +271,12 @@ fn of_random_families_those_are_left_that_should_be() {
         cluster.lag = *random.pick(&[0, 0, 200_000_000]);
         let doomed: BTreeSet<usize> = left.iter().copied().filter(|_| random.one_in(4)).collect();
         let is_orphaning = random.one_in(3);
-        for it in &doomed {
+        let in_foreground = random.below(doomed.len());
+        for (place, it) in doomed.iter().enumerate() {
             let propagation = match is_orphaning {
                 true => Propagation::Orphan,
-                false => *random.pick(&[Propagation::Background, Propagation::Foreground]),
+                false if place == in_foreground => Propagation::Foreground,
+                false => Propagation::Background,
             };
             delete_so(&mut cluster, keys[*it].clone(), propagation);
         }

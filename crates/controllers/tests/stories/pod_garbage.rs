@@ -75,10 +75,11 @@ fn a_pod_that_was_never_on_a_node_is_let_go() {
         "{apiVersion: v1, kind: Pod, metadata: {name: web, finalizers: [example.com/hold]},
           spec: {containers: [{name: c, image: i}]}}",
     );
+    story.wait(1);
     story.delete("Pod web");
     story.change("Pod web", json!({"metadata": {"labels": {"a": "b"}}}));
     assert_eq!(story.pods(), ["web Pending going"]);
-    story.wait(20);
+    story.wait(19);
     assert_eq!(story.pods(), ["web Failed going"]);
     story.change("Pod web", json!({"metadata": {"finalizers": null}}));
     assert_eq!(story.pods(), [""; 0]);

@@ -401,22 +401,31 @@ fn key_of(kind: ObjectKind, value: &Value) -> ObjectKey {
     )
 }
 
+impl Object {
+    /// The template of a workload's pods, and where it is in the workload's JSON.
+    pub fn template_mut(&mut self) -> Option<(&mut PodTemplateSpec, &'static str)> {
+        let template = match self {
+            Object::Deployment(it) => &mut it.spec.template,
+            Object::ReplicaSet(it) => &mut it.spec.template,
+            Object::ReplicationController(it) => &mut it.spec.template,
+            Object::StatefulSet(it) => &mut it.spec.template,
+            Object::DaemonSet(it) => &mut it.spec.template,
+            Object::Job(it) => &mut it.spec.template,
+            Object::CronJob(it) => {
+                let template = &mut it.spec.job_template.spec.template;
+                return Some((template, "/spec/jobTemplate/spec/template"));
+            }
+            _ => return None,
+        };
+        Some((template, "/spec/template"))
+    }
+}
+
 /// Notes what the template of a workload says beside the fields that are typed.
 fn note_unread(object: &mut Object, value: &Value) {
-    let (template, pointer) = match object {
-        Object::Deployment(it) => (&mut it.spec.template, "/spec/template"),
-        Object::ReplicaSet(it) => (&mut it.spec.template, "/spec/template"),
-        Object::ReplicationController(it) => (&mut it.spec.template, "/spec/template"),
-        Object::StatefulSet(it) => (&mut it.spec.template, "/spec/template"),
-        Object::DaemonSet(it) => (&mut it.spec.template, "/spec/template"),
-        Object::Job(it) => (&mut it.spec.template, "/spec/template"),
-        Object::CronJob(it) => (
-            &mut it.spec.job_template.spec.template,
-            "/spec/jobTemplate/spec/template",
-        ),
-        _ => return,
-    };
-    if let Some(value) = value.pointer(pointer) {
+    if let Some((template, pointer)) = object.template_mut()
+        && let Some(value) = value.pointer(pointer)
+    {
         template.unread = unread::<PodTemplateSpec>(value);
     }
 }

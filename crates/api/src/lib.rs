@@ -10,6 +10,7 @@
 //! * [`labels`], [`fields`], [`node_selector`]: the selector languages;
 //! * [`taints`]: taints, tolerations and the specs of `kubectl taint`;
 //! * [`pod_resources`], [`qos`]: what a pod requests as a whole, and its class;
+//! * [`cron`]: schedules of CronJobs;
 //! * [`types`]: the typed objects;
 //! * [`document`], [`schema`], [`decode`]: from bytes to typed objects;
 //! * [`defaults`], [`validation`]: what the API server fills in, and what it demands;
@@ -26,6 +27,7 @@
 //! ```
 
 pub mod apply;
+pub mod cron;
 pub mod decode;
 pub mod defaults;
 pub mod diagnostic;

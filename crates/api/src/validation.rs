@@ -10,6 +10,7 @@ mod quota;
 
 use std::collections::BTreeSet;
 
+use crate::cron::{Schedule, Zone};
 use crate::decode::Object;
 use crate::defaults::containers_total;
 use crate::diagnostic::{Finding, Findings, Here, Severity, Suggestion};
@@ -19,7 +20,7 @@ use crate::names::{
 use crate::quantity::{Format, Quantity};
 use crate::schema::{did_you_mean, nearest};
 use crate::types::{
-    Affinity, CSINode, Container, ContainerPort, IntOrString, LabelSelector,
+    Affinity, CSINode, Container, ContainerPort, CronJobSpec, IntOrString, LabelSelector,
     LabelSelectorRequirement, Node, NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm,
     ObjectMeta, PersistentVolumeClaimSpec, PersistentVolumeSpec, Pod, PodAffinity, PodAffinityTerm,
     PodDisruptionBudgetSpec, PodSpec, PodTemplateSpec, PriorityClass, ResourceList,
@@ -108,7 +109,25 @@ pub(crate) fn validate(object: &Object, findings: &mut Findings) {
             let template = spec.field("jobTemplate");
             let job = &object.spec.job_template.spec;
             check_job_template(&job.template, &template.field("spec"), findings);
+            check_schedule(&object.spec, &spec, findings);
         }
+    }
+}
+
+/// Whether a CronJob says when it runs.
+fn check_schedule(cron_job: &CronJobSpec, spec: &Here<'_>, findings: &mut Findings) {
+    let schedule = cron_job.schedule.as_str();
+    if !schedule.is_empty()
+        && let Err(error) = Schedule::parse(schedule)
+    {
+        let message = format!("{schedule:?} is not a schedule: {error}");
+        findings.error(&spec.field("schedule"), message);
+    }
+    if let Some(zone) = &cron_job.time_zone
+        && Zone::named(zone).is_none()
+    {
+        let message = format!("unknown time zone {zone}");
+        findings.error(&spec.field("timeZone"), message);
     }
 }
 

@@ -31,19 +31,21 @@ pub(crate) fn claim<'w, T: Typed>(
 ) -> Claimed<'w> {
     let metadata = owner.metadata();
     let is_going = metadata.deletion_timestamp.is_some();
+    // Without a selector, the reference alone decides.
+    let selects_nothing = selector.requirements().is_none();
     let mut claimed = Claimed {
         own: Vec::new(),
         writes: Vec::new(),
     };
     for stored in owned::<T>(world, owner) {
         let its = stored.metadata();
-        if selector.matches(&its.labels) {
+        if selects_nothing || selector.matches(&its.labels) {
             claimed.own.push(stored);
         } else if !is_going && its.deletion_timestamp.is_none() {
             claimed.writes.push(release(stored, &metadata.uid));
         }
     }
-    if is_going || selector.is_empty() {
+    if is_going || selects_nothing || selector.is_empty() {
         return claimed;
     }
     for stored in world.orphans_stored::<T>(&metadata.namespace) {
@@ -95,7 +97,7 @@ fn release(object: &Stored, uid: &str) -> Write {
 }
 
 /// Sets the owners of an object, if nobody else has changed it: the list is written as a whole.
-fn with_owners(object: &Stored, owners: Vec<OwnerReference>) -> Write {
+pub(crate) fn with_owners(object: &Stored, owners: Vec<OwnerReference>) -> Write {
     let metadata = object.metadata();
     let version = metadata.resource_version.clone();
     Write::Patch(Box::new(Patch {

@@ -3,20 +3,43 @@
 //! Where the API server draws lots, a rehearsal hashes: the same input gives the same names.
 
 use outrank_api::types::PodTemplateSpec;
+use serde_json::Value;
 
-/// A short hash of a template, as it ends names of ReplicaSets.
+/// Longest name of an object, in bytes.
+pub(crate) const NAME_BYTES_MAX: usize = 253;
+
+/// A short hash of a template, as it ends names of ReplicaSets: of the template as it is
+/// `written` if that is known, and of how often a name was taken already.
 ///
 /// The form is upstream's (FNV-1a of 32 bits, written in [`SAFE_CHARACTERS`]); the value
 /// is not, because upstream hashes a memory dump of its own types.
-pub(crate) fn template_hash(template: &PodTemplateSpec) -> String {
-    let bytes = serde_json::to_vec(template).unwrap_or_default();
-    let hash = fnv1a(&[&bytes]);
+pub(crate) fn template_hash(
+    template: &PodTemplateSpec,
+    written: Option<&Value>,
+    collisions: Option<i32>,
+) -> String {
+    let bytes = match written {
+        Some(written) => serde_json::to_vec(written),
+        None => serde_json::to_vec(template),
+    };
+    let bytes = bytes.unwrap_or_default();
+    let collisions = collisions.map(i32::to_le_bytes);
+    let parts: Vec<&[u8]> = [bytes.as_slice()]
+        .into_iter()
+        .chain(collisions.as_ref().map(<[u8; 4]>::as_slice))
+        .collect();
+    short_hash(&parts)
+}
+
+/// A hash in the form of names.
+pub(crate) fn short_hash(parts: &[&[u8]]) -> String {
+    let hash = fnv1a(parts);
     let folded = (hash >> 32) as u32 ^ hash as u32;
-    folded
-        .to_string()
+    let digits = folded.to_string();
+    let characters = digits
         .bytes()
-        .map(|digit| safe_character(usize::from(digit)))
-        .collect()
+        .map(|digit| safe_character(usize::from(digit)));
+    characters.collect()
 }
 
 /// What upstream writes generated names in: no vowels and nothing that looks like one.

@@ -1,20 +1,27 @@
 //! Controllers: what they make of the objects that people write.
 //!
 //! Nobody writes a thousand pods; people write a Deployment with a thousand replicas and
-//! a controller makes the pods. Before a scheduler can be rehearsed on such input, the
-//! pods have to be made. The functions here decide which ones, and decide only: objects
-//! come in as values, pods to create and to delete go out. They read no clock and no
-//! random source, so the same input gives the same pods with the same names.
+//! a controller makes the pods. The controllers here decide only: what has changed comes in
+//! as values, what to write goes out as values, and somebody else carries it out and says
+//! what came of it. They read no clock and no random source, so the same input gives the
+//! same writes.
 //!
-//! * [`workloads`]: Deployment, ReplicaSet, ReplicationController, StatefulSet,
-//!   DaemonSet, Job and CronJob become pods;
+//! * [`controller`]: what a controller is; [`controllers`]: several of them at work;
+//! * [`world`]: what they know; [`write`](mod@write): what they want written;
+//! * [`deployment`], [`replica_set`], [`stateful_set`], [`daemon_set`], [`job`], [`cron_job`]:
+//!   the controllers of workloads, together [`workload_controllers`];
+//! * [`virtual_cluster`]: a cluster in memory where they run under a virtual clock;
 //! * [`volumes`]: claims become bound to volumes;
 //! * [`disruption`]: how many pods PodDisruptionBudgets allow to go;
 //! * [`taint_eviction`]: when NoExecute taints drive a pod off its node;
 //! * [`node_lifecycle`]: which taints nodes get that are not well, or not heard of;
 //! * [`garbage_collection`], [`pod_garbage_collection`], [`namespace_deletion`]: what goes along
 //!   when owners, nodes and namespaces go;
-//! * [`quota_status`]: what ResourceQuotas say is used.
+//! * [`quota_status`]: what ResourceQuotas say is used;
+//! * [`workloads`]: the short way: which pods there are when all controllers have come to
+//!   rest, without going through what lies between.
+//!
+//! An example of controllers at work is in [`virtual_cluster`]. The short way:
 //!
 //! ```
 //! use outrank_api::types::{Deployment, DeploymentSpec, ObjectMeta};
@@ -32,11 +39,17 @@
 //! ```
 
 mod claim;
+mod conditions;
 pub mod controller;
+mod controller_revision;
 pub mod controllers;
+pub mod cron_job;
+pub mod daemon_set;
+pub mod deployment;
 pub mod disruption;
 pub mod garbage_collection;
 mod generated_names;
+pub mod job;
 pub mod namespace_deletion;
 mod new_pod;
 pub mod node_lifecycle;
@@ -45,12 +58,27 @@ pub mod pod_garbage_collection;
 mod pod_state;
 pub mod quota_status;
 pub mod replica_set;
+pub mod stateful_set;
 pub mod taint_eviction;
 pub mod virtual_cluster;
 pub mod volumes;
 pub mod workloads;
 pub mod world;
 pub mod write;
+
+/// The controllers of all workloads.
+pub fn workload_controllers() -> Vec<Box<dyn Controller + Send>> {
+    vec![
+        Box::new(deployment::DeploymentController),
+        Box::new(replica_set::ReplicaSetController::new()),
+        Box::new(replica_set::ReplicaSetController::of_replication_controllers()),
+        Box::new(stateful_set::StatefulSetController),
+        Box::new(daemon_set::DaemonSetController::default()),
+        Box::new(job::JobController::default()),
+        Box::new(job::ttl::TtlAfterFinishedController),
+        Box::new(cron_job::CronJobController),
+    ]
+}
 
 pub use controller::{Controller, Plan};
 pub use controllers::{Controllers, Work};

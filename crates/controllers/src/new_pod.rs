@@ -60,7 +60,7 @@ impl NewPod {
     /// The typed pod; without edits it shares the template's spec.
     pub(crate) fn pod(&self) -> Pod {
         let mut spec = self.template.clone();
-        for edit in &self.edits {
+        for edit in self.edits.iter().filter(|edit| edit.is_typed()) {
             edit.edit(Arc::make_mut(&mut spec));
         }
         Pod {
@@ -76,7 +76,7 @@ impl NewPod {
         let written = self.source.map(|source| Written {
             at: "/spec",
             source,
-            pointer: self.pointer,
+            pointer: self.pointer.into(),
             edits: self.edits,
         });
         Write::Create(Box::new(Create {

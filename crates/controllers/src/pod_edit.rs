@@ -23,17 +23,25 @@ pub enum PodEdit {
     Hostname(String),
     /// The subdomain of the host name.
     Subdomain(String),
-    /// Every container is told the value of an annotation by an environment variable, unless it has
-    /// one of that name.
-    EnvOfAnnotation {
+    /// Every container is told the value of a label by an environment variable, unless it has one
+    /// of that name.
+    EnvOfLabel {
         /// Name of the variable.
         name: &'static str,
-        /// The annotation.
-        annotation: &'static str,
+        /// The label.
+        label: &'static str,
     },
 }
 
 impl PodEdit {
+    /// Whether the typed spec has the fields that are changed.
+    pub fn is_typed(&self) -> bool {
+        match self {
+            Self::Node(_) | Self::Toleration(_) | Self::Claims(_) => true,
+            Self::Hostname(_) | Self::Subdomain(_) | Self::EnvOfLabel { .. } => false,
+        }
+    }
+
     /// Changes the typed spec.
     pub fn edit(&self, spec: &mut PodSpec) {
         match self {
@@ -62,7 +70,7 @@ impl PodEdit {
                 spec.volumes.splice(0..0, volumes);
             }
             // Not typed.
-            Self::Hostname(_) | Self::Subdomain(_) | Self::EnvOfAnnotation { .. } => {}
+            Self::Hostname(_) | Self::Subdomain(_) | Self::EnvOfLabel { .. } => {}
         }
     }
 
@@ -104,8 +112,8 @@ impl PodEdit {
             Self::Subdomain(name) => {
                 spec.insert("subdomain".to_owned(), name.as_str().into());
             }
-            Self::EnvOfAnnotation { name, annotation } => {
-                let path = format!("metadata.annotations['{annotation}']");
+            Self::EnvOfLabel { name, label } => {
+                let path = format!("metadata.labels['{label}']");
                 let new = json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
                 for list in ["initContainers", "containers"] {
                     let containers = spec.get_mut(list).and_then(Value::as_array_mut);
@@ -174,9 +182,9 @@ mod tests {
             PodEdit::Claims(vec![("data".into(), "data-db-0".into())]),
             PodEdit::Hostname("db-0".into()),
             PodEdit::Subdomain("db".into()),
-            PodEdit::EnvOfAnnotation {
+            PodEdit::EnvOfLabel {
                 name: "I",
-                annotation: "a/b",
+                label: "a/b",
             },
         ];
         let mut typed: PodSpec = serde_json::from_value(written.clone()).expect("a spec");

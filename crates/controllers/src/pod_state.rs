@@ -17,16 +17,12 @@ pub(crate) fn is_going(pod: &Pod) -> bool {
 
 /// Whether a pod is ready.
 pub(crate) fn is_ready(pod: &Pod) -> bool {
-    ready_since(pod).is_some()
+    ready(pod).is_some()
 }
 
-/// Since when a pod is ready, in nanoseconds since 1970 (0 if it does not say); `None` if it is
-/// not.
-pub(crate) fn ready_since(pod: &Pod) -> Option<i64> {
+fn ready(pod: &Pod) -> Option<&PodCondition> {
     let mut conditions = pod.status.conditions.iter();
-    let ready = conditions.find(|it| it.type_ == "Ready" && it.status == "True")?;
-    let since = ready.last_transition_time.as_deref().and_then(unix_nanos);
-    Some(since.unwrap_or(0))
+    conditions.find(|it| it.type_ == "Ready" && it.status == "True")
 }
 
 /// Whether a pod is available, which is when it has been ready for so long.
@@ -42,13 +38,17 @@ pub(crate) enum Availability {
 
 impl Availability {
     pub(crate) fn of(pod: &Pod, min_ready_seconds: i32, now: i64) -> Self {
-        let Some(since) = ready_since(pod) else {
+        let Some(ready) = ready(pod) else {
             return Self::NotReady;
         };
-        let time = since.saturating_add(i64::from(min_ready_seconds).saturating_mul(SECOND));
-        match min_ready_seconds <= 0 || time <= now {
-            true => Self::Now,
-            false => Self::At(time),
+        if min_ready_seconds <= 0 {
+            return Self::Now;
+        }
+        let since = ready.last_transition_time.as_deref().and_then(unix_nanos);
+        let wait = i64::from(min_ready_seconds) * SECOND;
+        match since.unwrap_or(0).saturating_add(wait) {
+            time if time <= now => Self::Now,
+            time => Self::At(time),
         }
     }
 }

@@ -13,7 +13,8 @@ use outrank_api::decode::{ObjectKind, Typed};
 use outrank_api::labels::Selector;
 use outrank_api::time::rfc3339;
 use outrank_api::types::{
-    Pod, PodTemplateSpec, ReplicaSet, ReplicaSetStatus, ReplicationController, WorkloadCondition,
+    DaemonSet, Deployment, Job, Pod, PodTemplateSpec, ReplicaSet, ReplicaSetStatus,
+    ReplicationController, StatefulSet, WorkloadCondition,
 };
 
 use crate::claim::{claim, owned};
@@ -79,10 +80,8 @@ impl Controller for ReplicaSetController {
         match &seen.key.kind {
             Kind::Known(kind) if *kind == self.kind => vec![seen.key.clone()],
             Kind::Known(ObjectKind::Pod) => match self.kind {
-                ObjectKind::ReplicationController => {
-                    owners_of_pod::<ReplicationController>(seen, world)
-                }
-                _ => owners_of_pod::<ReplicaSet>(seen, world),
+                ObjectKind::ReplicationController => owners::<ReplicationController>(seen, world),
+                _ => owners::<ReplicaSet>(seen, world),
             },
             _ => Vec::new(),
         }
@@ -99,7 +98,7 @@ impl Controller for ReplicaSetController {
         let pods: Vec<&Pod> = own.iter().filter_map(|it| it.get::<Pod>()).collect();
         let active: Vec<&Pod> = pods.iter().copied().filter(|pod| is_active(pod)).collect();
         if set.stored.metadata().deletion_timestamp.is_none() {
-            self.bring_to_number(&set, &active, world, &mut plan);
+            self.bring_to_number(&set, &active, world, now, &mut plan);
         }
         let status = set.status_of(&pods, now, &mut plan);
         plan.step(Write::status(set.stored, set.status, &status));
@@ -142,7 +141,14 @@ impl Controller for ReplicaSetController {
 
 impl ReplicaSetController {
     /// Makes what is missing or deletes what is too much.
-    fn bring_to_number(&self, set: &Replicas<'_>, active: &[&Pod], world: &World, plan: &mut Plan) {
+    fn bring_to_number(
+        &self,
+        set: &Replicas<'_>,
+        active: &[&Pod],
+        world: &World,
+        now: i64,
+        plan: &mut Plan,
+    ) {
         let wanted = set.replicas;
         if active.len() < wanted {
             let missing = (wanted - active.len()).min(self.burst_replicas);
@@ -153,7 +159,7 @@ impl ReplicaSetController {
             let mut pods = active.to_vec();
             if wanted > 0 {
                 let related = related_pods(set.stored, world);
-                sort_for_replica_set(&mut pods, &related);
+                sort_for_replica_set(&mut pods, &related, Some(now));
             }
             let keys = pods
                 .iter()
@@ -256,12 +262,12 @@ fn related_pods<'w>(set: &'w Stored, world: &'w World) -> Vec<&'w Pod> {
     pods.filter_map(|it| it.get()).collect()
 }
 
-/// The owners of a type that a change of a pod concerns: those that manage it or did, and if
-/// nobody does, those whose selector it matches.
-pub(crate) fn owners_of_pod<T: Typed + Selecting>(seen: &Seen, world: &World) -> Vec<Key> {
+/// The owners of a type that a change of an object concerns: those that manage it or did, and
+/// if nobody does, those whose selector it matches.
+pub(crate) fn owners<T: Typed + Selecting>(seen: &Seen, world: &World) -> Vec<Key> {
     let mut keys: Vec<Key> = Vec::new();
-    for pod in [&seen.old, &seen.new].into_iter().flatten() {
-        let metadata = pod.metadata();
+    for object in [&seen.old, &seen.new].into_iter().flatten() {
+        let metadata = object.metadata();
         match metadata.controller() {
             Some(owner) if owner.kind == T::KIND.name() => {
                 let key = Key::new(T::KIND, &metadata.namespace, &owner.name);
@@ -271,7 +277,11 @@ pub(crate) fn owners_of_pod<T: Typed + Selecting>(seen: &Seen, world: &World) ->
                 }
             }
             Some(_) => {}
-            None if seen.new.as_ref().is_some_and(|new| Arc::ptr_eq(new, pod)) => {
+            None if seen
+                .new
+                .as_ref()
+                .is_some_and(|new| Arc::ptr_eq(new, object)) =>
+            {
                 let selecting = world.within::<T>(&metadata.namespace);
                 let matching = selecting.filter(|it| it.selects(&metadata.labels));
                 keys.extend(matching.map(|it| Key::of::<T>(it.metadata_of())));
@@ -282,11 +292,11 @@ pub(crate) fn owners_of_pod<T: Typed + Selecting>(seen: &Seen, world: &World) ->
     keys
 }
 
-/// Selects pods by label.
+/// Selects objects by label.
 pub(crate) trait Selecting {
     /// Its metadata.
     fn metadata_of(&self) -> &outrank_api::types::ObjectMeta;
-    /// Whether pods with these labels are selected; an empty selector selects none.
+    /// Whether objects with these labels are selected; an empty selector selects none.
     fn selects(&self, labels: &outrank_api::types::StringMap) -> bool;
 }
 
@@ -305,7 +315,7 @@ macro_rules! selecting {
     )*};
 }
 
-selecting!(ReplicaSet,);
+selecting!(ReplicaSet, Deployment, StatefulSet, DaemonSet, Job,);
 
 impl Selecting for ReplicationController {
     fn metadata_of(&self) -> &outrank_api::types::ObjectMeta {

@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use outrank_api::decode::{Object, ObjectKind};
-use outrank_api::defaults::{NAMESPACE, default_object};
+use outrank_api::defaults::{NAMESPACE, default_object, select_pods_of_job};
 use outrank_api::time::{rfc3339, unix_nanos};
 use outrank_api::types::{Namespace, Pod, PodCondition, PodSpec};
 use serde_json::{Value, json};
@@ -168,15 +168,26 @@ impl VirtualCluster {
     ///
     /// # Panics
     ///
-    /// If the object is refused, which is not for people here.
-    pub fn create(&mut self, mut value: Value) -> Key {
-        let text = |name| value.get(name).and_then(Value::as_str).unwrap_or_default();
-        let kind = Kind::of(text("apiVersion"), text("kind"));
-        let is_namespaced = !matches!(&kind, Kind::Known(kind) if !kind.is_namespaced());
-        if is_namespaced && value.pointer("/metadata/namespace").is_none() {
-            value["metadata"]["namespace"] = NAMESPACE.into();
+    /// If there is one of the name already.
+    pub fn create(&mut self, value: Value) -> Key {
+        self.create_stored(Stored::whole(value))
+    }
+
+    /// Makes an object of which no more is known than its types say, as [`Self::create`] does.
+    ///
+    /// # Panics
+    ///
+    /// If there is one of the name already.
+    pub fn create_typed(&mut self, object: Object) -> Key {
+        self.create_stored(Stored::typed(object))
+    }
+
+    fn create_stored(&mut self, mut stored: Stored) -> Key {
+        let is_namespaced = !matches!(stored.kind(), Kind::Known(kind) if !kind.is_namespaced());
+        if is_namespaced && stored.metadata().namespace.is_empty() {
+            stored.change_metadata(|it| it.namespace = NAMESPACE.to_owned());
         }
-        match self.make(Stored::whole(value)) {
+        match self.make(stored) {
             Outcome::Stored(stored) => stored.key(),
             other => panic!("not made: {other:?}"),
         }
@@ -386,6 +397,11 @@ impl VirtualCluster {
             metadata.generation = 1;
             metadata.deletion_timestamp = None;
         });
+        stored.change(|object| {
+            if let Object::Job(job) = object {
+                select_pods_of_job(job);
+            }
+        });
         self.default(&mut stored);
         let stored = self.store(stored);
         if key.kind == Kind::Known(ObjectKind::Pod) {
@@ -478,7 +494,7 @@ impl VirtualCluster {
         let mut stored = Stored::whole(value);
         stored.object_mut().into_iter().for_each(default_object);
         if known.raw().is_none() {
-            stored.forget_raw();
+            stored.forget_raw_of(&known);
         }
         let was_held = is_held(&known);
         let is_going = stored.metadata().deletion_timestamp.is_some();

@@ -52,9 +52,12 @@ use outrank_api::types::{
 use self::existing::ExistingPods;
 use self::pods::PodMaker;
 
-pub(crate) use self::daemon_set::bound_to;
-pub(crate) use self::deletion_order::sort_for_replica_set;
+pub(crate) use self::daemon_set::{Verdict, bound_to, daemon_tolerations, target_node, verdict};
+pub(crate) use self::deletion_order::{daemon_pod_order, sort_for_job, sort_for_replica_set};
+pub(crate) use self::deployment::is_same;
+pub(crate) use self::job::prefix_with_index;
 pub use self::replacement::replacement;
+pub(crate) use self::stateful_set::{ordinal_of, ordinals};
 
 /// Pods that one call of [`reconcile`] creates at most.
 ///

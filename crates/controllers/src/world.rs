@@ -233,11 +233,18 @@ impl Stored {
         self.raw = Some(Arc::new(raw));
     }
 
-    /// Forgets what is known untyped.
-    pub(crate) fn forget_raw(&mut self) {
-        if self.object().is_some() {
-            self.raw = None;
+    /// Forgets what is known untyped, as nothing was of what it was made from; of that one's
+    /// template, it is still known that it says more.
+    pub(crate) fn forget_raw_of(&mut self, origin: &Self) {
+        let Some(object) = self.object_mut() else {
+            return;
+        };
+        let mut origin = origin.object().cloned();
+        let old = origin.as_mut().and_then(Object::template_mut);
+        if let (Some((new, _)), Some((old, _))) = (object.template_mut(), old) {
+            new.unread = old.unread;
         }
+        self.raw = None;
     }
 
     /// Changes a typed object in both forms.

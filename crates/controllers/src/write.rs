@@ -4,6 +4,7 @@
 //! controller knows only some of an object's fields: changes are merge patches, and an
 //! object that is made from a template takes the whole template along ([`Create::written`]).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use outrank_api::decode::Object;
@@ -42,7 +43,7 @@ pub struct Written {
     /// The object that has the JSON, and where.
     pub source: Arc<Value>,
     /// The place in `source`.
-    pub pointer: &'static str,
+    pub pointer: Cow<'static, str>,
     /// What is changed of it, if it is the spec of a pod. The typed object has it already.
     pub edits: Vec<PodEdit>,
 }
@@ -52,7 +53,7 @@ impl Create {
     pub fn to_value(&self) -> Value {
         let mut value = self.object.to_value();
         if let Some(written) = &self.written
-            && let Some(found) = written.source.pointer(written.pointer)
+            && let Some(found) = written.source.pointer(&written.pointer)
             && let Some(place) = value.pointer_mut(written.at)
         {
             *place = found.clone();
@@ -66,7 +67,8 @@ impl Create {
     }
 }
 
-fn without_nulls(value: &mut Value) {
+/// Drops fields that are `null`.
+pub(crate) fn without_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.retain(|_, value| !value.is_null());

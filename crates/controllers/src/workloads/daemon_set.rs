@@ -20,6 +20,7 @@ use super::existing::{ExistingPods, selector_of};
 use super::pods::{NewPod, Owner, PodMaker};
 use super::{TooManyPods, Workload};
 use crate::generated_names::template_hash;
+use crate::pod_edit::PodEdit;
 
 /// The field that the node affinity of a daemon pod compares.
 const NAME_FIELD: &str = "metadata.name";
@@ -48,7 +49,7 @@ pub(super) fn reconcile(
     let mut spec = PodSpec::clone(&set.spec.template.spec);
     add_tolerations(&mut spec);
     let required = RequiredNodeAffinity::of(&spec);
-    let hash = template_hash(&set.spec.template);
+    let hash = template_hash(&set.spec.template, None, None);
     let mut tried = 0;
     for node in nodes {
         let pods = on_node
@@ -70,7 +71,7 @@ pub(super) fn reconcile(
 
 /// What a DaemonSet wants of a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+pub(crate) enum Verdict {
     /// A pod should run there.
     Run,
     /// None would be started, but one that is there may stay.
@@ -80,7 +81,7 @@ enum Verdict {
 }
 
 /// `spec` has the automatic tolerations already; `required` is what it asks of nodes.
-fn verdict(spec: &PodSpec, required: &RequiredNodeAffinity, node: &Node) -> Verdict {
+pub(crate) fn verdict(spec: &PodSpec, required: &RequiredNodeAffinity, node: &Node) -> Verdict {
     let Node {
         metadata: ObjectMeta { name, labels, .. },
         ..
@@ -171,7 +172,7 @@ pub(crate) fn bound_to(affinity: Option<Affinity>, node: &str) -> Affinity {
 }
 
 /// The node a daemon pod is on or waits for.
-fn target_node(spec: &PodSpec) -> Option<&str> {
+pub(crate) fn target_node(spec: &PodSpec) -> Option<&str> {
     if !spec.node_name.is_empty() {
         return Some(&spec.node_name);
     }
@@ -207,29 +208,24 @@ const TOLERATED: [(&str, &str); 6] = [
 const TOLERATED_ON_HOST_NETWORK: (&str, &str) =
     ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
+/// What the pods of a DaemonSet tolerate beside what its template says.
+///
 /// Source: `pkg/controller/daemon/util/daemonset_util.go`, Kubernetes 1.36.
+pub(crate) fn daemon_tolerations(host_network: bool) -> Vec<Toleration> {
+    let on_host_network = host_network.then_some(TOLERATED_ON_HOST_NETWORK);
+    let tolerated = TOLERATED.into_iter().chain(on_host_network);
+    let tolerations = tolerated.map(|(key, effect)| Toleration {
+        key: key.to_owned(),
+        operator: "Exists".to_owned(),
+        effect: effect.to_owned(),
+        ..Default::default()
+    });
+    tolerations.collect()
+}
+
+/// The template may tolerate the same for a limited time; the controller's wish wins.
 fn add_tolerations(spec: &mut PodSpec) {
-    let on_host_network = spec.host_network.then_some(TOLERATED_ON_HOST_NETWORK);
-    for (key, effect) in TOLERATED.into_iter().chain(on_host_network) {
-        let toleration = Toleration {
-            key: key.to_owned(),
-            operator: "Exists".to_owned(),
-            effect: effect.to_owned(),
-            ..Default::default()
-        };
-        // The template may tolerate the same for a limited time; the controller's wish wins.
-        let is_alike = |it: &&mut Toleration| {
-            (&it.key, &it.operator, &it.effect, it.value.as_str())
-                == (
-                    &toleration.key,
-                    &toleration.operator,
-                    &toleration.effect,
-                    "",
-                )
-        };
-        match spec.tolerations.iter_mut().find(is_alike) {
-            Some(alike) => *alike = toleration,
-            None => spec.tolerations.push(toleration),
-        }
+    for toleration in daemon_tolerations(spec.host_network) {
+        PodEdit::Toleration(toleration).edit(spec);
     }
 }

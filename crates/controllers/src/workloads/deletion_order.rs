@@ -5,17 +5,17 @@
 //! Source: `pkg/controller/controller_utils.go`, `ActivePodsWithRanks` (ReplicaSets) and
 //! `ActivePods` (Jobs), Kubernetes 1.36.
 //!
-//! Two of upstream's criteria are not looked at, because the typed objects do not hold
-//! them: since when a pod is ready, and how often its containers were restarted. Creation
-//! times are compared as they are; upstream rounds them to powers of two of the age and
-//! then chooses by uid, which without a clock cannot be repeated.
+//! ReplicaSets compare ages by their order of magnitude (powers of two), so that pods of about
+//! the same age are taken in no particular order; where no time is given, ages are compared as
+//! they are.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
 
-use outrank_api::types::Pod;
+use outrank_api::time::unix_nanos;
+use outrank_api::types::{Pod, PodCondition};
 
-use super::existing::is_active;
+use crate::pod_state::is_active;
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
@@ -23,38 +23,70 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 ///
 /// `related` are all pods of the ReplicaSets of the same owner: of pods that are alike,
 /// those go first whose node has more of them.
-pub(crate) fn sort_for_replica_set(pods: &mut [&Pod], related: &[&Pod]) {
+pub(crate) fn sort_for_replica_set(pods: &mut [&Pod], related: &[&Pod], now: Option<i64>) {
     let mut pods_on_node: HashMap<&str, usize> = HashMap::new();
     for pod in related.iter().filter(|pod| is_active(pod)) {
         *pods_on_node.entry(&pod.spec.node_name).or_default() += 1;
     }
     pods.sort_by_cached_key(|pod| {
-        let crowd = pods_on_node
-            .get(pod.spec.node_name.as_str())
-            .copied()
-            .unwrap_or(0);
-        let early = (is_placed(pod), phase_rank(pod), is_ready(pod));
+        let crowd = pods_on_node.get(pod.spec.node_name.as_str());
+        let crowd = crowd.copied().unwrap_or(0);
         (
-            early,
+            early(pod),
             deletion_cost(pod),
             Reverse(crowd),
-            Age::of(pod),
-            identity(pod),
+            late(pod, now),
         )
     });
 }
 
 /// Sorts the pods of a Job, the first to go first.
 pub(crate) fn sort_for_job(pods: &mut [&Pod]) {
-    pods.sort_by_cached_key(|pod| {
-        (
-            is_placed(pod),
-            phase_rank(pod),
-            is_ready(pod),
-            Age::of(pod),
-            identity(pod),
-        )
-    });
+    pods.sort_by_cached_key(|pod| (early(pod), late(pod, None)));
+}
+
+/// What is looked at first: how far a pod is.
+fn early(pod: &Pod) -> (bool, u8, bool) {
+    (
+        is_placed(pod),
+        phase_rank(pod),
+        ready_condition(pod).is_some(),
+    )
+}
+
+/// What is looked at last: for how long the pod is ready, its restarts, its age; and its name,
+/// to make the order total.
+fn late(pod: &Pod, now: Option<i64>) -> (i64, Reverse<i32>, i64, String, String) {
+    let ready = ready_condition(pod);
+    let since = ready.and_then(|it| it.last_transition_time.as_deref());
+    let restarts = pod
+        .status
+        .container_statuses
+        .iter()
+        .map(|it| it.restart_count);
+    let metadata = &pod.metadata;
+    let created = metadata.creation_timestamp.as_deref();
+    (
+        since.map_or(0, |since| age_rank(Some(since), now)),
+        Reverse(restarts.max().unwrap_or(0)),
+        age_rank(created, now),
+        metadata.uid.clone(),
+        metadata.name.clone(),
+    )
+}
+
+/// Orders by age: what has no time first, then the younger before the older.
+fn age_rank(time: Option<&str>, now: Option<i64>) -> i64 {
+    let Some(time) = time.and_then(unix_nanos) else {
+        return i64::MIN;
+    };
+    match now {
+        None => -time,
+        Some(now) => match now - time {
+            age if age > 0 => i64::from(age.ilog2()),
+            _ => -1,
+        },
+    }
 }
 
 fn is_placed(pod: &Pod) -> bool {
@@ -69,11 +101,9 @@ fn phase_rank(pod: &Pod) -> u8 {
     }
 }
 
-fn is_ready(pod: &Pod) -> bool {
-    pod.status
-        .conditions
-        .iter()
-        .any(|it| it.type_ == "Ready" && it.status == "True")
+fn ready_condition(pod: &Pod) -> Option<&PodCondition> {
+    let mut conditions = pod.status.conditions.iter();
+    conditions.find(|it| it.type_ == "Ready" && it.status == "True")
 }
 
 /// What the pod's annotation says it costs to delete it; 0 without one, and for numbers
@@ -87,25 +117,10 @@ fn deletion_cost(pod: &Pod) -> i32 {
     text.parse().ok().filter(|_| is_plain).unwrap_or(0)
 }
 
-/// Orders pods by creation: those without a time first, then the younger before the older.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Age(Option<Reverse<String>>);
-
-impl Age {
-    fn of(pod: &Pod) -> Self {
-        Self(pod.metadata.creation_timestamp.clone().map(Reverse))
-    }
-}
-
-/// Makes the order total.
-fn identity(pod: &Pod) -> (String, String) {
-    (pod.metadata.uid.clone(), pod.metadata.name.clone())
-}
-
 /// Orders the pods that a DaemonSet has on one node; all but the first go.
 ///
 /// Source: `pkg/controller/daemon/daemon_controller.go`, `podByCreationTimestampAndPhase`.
-pub(super) fn daemon_pod_order(a: &Pod, b: &Pod) -> Ordering {
+pub(crate) fn daemon_pod_order(a: &Pod, b: &Pod) -> Ordering {
     let key = |pod: &Pod| (!is_placed(pod), pod.metadata.creation_timestamp.clone());
     key(a)
         .cmp(&key(b))
@@ -116,7 +131,7 @@ pub(super) fn daemon_pod_order(a: &Pod, b: &Pod) -> Ordering {
 mod tests {
     use std::sync::Arc;
 
-    use outrank_api::types::{ObjectMeta, PodCondition, PodSpec, PodStatus};
+    use outrank_api::types::{ContainerStatus, ObjectMeta, PodSpec, PodStatus};
 
     use super::*;
 
@@ -155,7 +170,7 @@ mod tests {
     fn sorted(pods: &[Pod]) -> Vec<&str> {
         let mut order: Vec<&Pod> = pods.iter().collect();
         let related = order.clone();
-        sort_for_replica_set(&mut order, &related);
+        sort_for_replica_set(&mut order, &related, None);
         order.iter().map(|pod| pod.metadata.name.as_str()).collect()
     }
 
@@ -176,6 +191,27 @@ mod tests {
                 "unplaced", "pending", "unknown", "unready", "ageless", "young", "old"
             ]
         );
+    }
+
+    #[test]
+    fn ages_of_one_magnitude_are_alike_and_restarts_decide() {
+        let mut pods = [
+            pod("a n1 Running ready 2024-01-01T00:00:00Z"),
+            pod("b n2 Running ready 2024-01-01T00:00:05Z"),
+        ];
+        let at = |pods: &[Pod], time: &str| {
+            let mut order: Vec<&Pod> = pods.iter().collect();
+            let related = order.clone();
+            sort_for_replica_set(&mut order, &related, unix_nanos(time));
+            order[0].metadata.name.clone()
+        };
+        assert_eq!(at(&pods, "2024-01-01T00:00:06Z"), "b");
+        assert_eq!(at(&pods, "2024-01-02T00:00:00Z"), "a");
+        pods[1].status.container_statuses = vec![ContainerStatus {
+            restart_count: 3,
+            ..Default::default()
+        }];
+        assert_eq!(at(&pods, "2024-01-02T00:00:00Z"), "b");
     }
 
     #[test]

@@ -6,17 +6,16 @@ use std::collections::HashMap;
 
 use outrank_api::types::{Deployment, LabelSelector, Pod, PodTemplateSpec, ReplicaSet};
 
-use super::existing::{ExistingPods, Orphans, is_active, selector_of};
+use crate::pod_state::is_active;
+
+use super::existing::{ExistingPods, Orphans, selector_of};
 use super::pods::{Owner, PodMaker};
 use super::replica_set::{bring_to, count};
 use super::{TooManyPods, Workload};
-use crate::generated_names::{shortened, template_hash};
+use crate::generated_names::{NAME_BYTES_MAX, shortened, template_hash};
 
 const TEMPLATE_HASH_LABEL: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
-
-/// Longest name of an object, in bytes.
-const NAME_BYTES_MAX: usize = 253;
 
 /// The ReplicaSets of the input, and which of them belong to a Deployment of the input.
 pub(super) struct ReplicaSets<'a> {
@@ -166,7 +165,7 @@ fn latest<'a>(replica_set: &&&'a ReplicaSet) -> impl Ord + use<'a> {
 }
 
 /// Whether two templates make the same pods but for the hash label.
-fn is_same(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
+pub(crate) fn is_same(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
     let labels = |template: &PodTemplateSpec| {
         let mut labels = template.metadata.labels.clone();
         labels.remove(TEMPLATE_HASH_LABEL);
@@ -180,7 +179,7 @@ fn is_same(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
 
 /// The ReplicaSet that the Deployment controller would make for the template.
 fn new_replica_set(deployment: &Deployment, owner: &Owner<'_>) -> ReplicaSet {
-    let hash = template_hash(&deployment.spec.template);
+    let hash = template_hash(&deployment.spec.template, None, None);
     let base = shortened(&deployment.metadata.name, NAME_BYTES_MAX - 1 - hash.len());
     let mut replica_set = ReplicaSet::default();
     replica_set.metadata.name = format!("{base}-{hash}");

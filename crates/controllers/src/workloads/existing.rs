@@ -136,11 +136,6 @@ impl<'a> Orphans<'a> {
     }
 }
 
-/// Whether a pod counts for controllers: it has not ended and is not being deleted.
-pub(super) fn is_active(pod: &Pod) -> bool {
-    !pod.is_finished() && pod.metadata.deletion_timestamp.is_none()
-}
-
 /// The selector of a workload; the template's labels where old API versions let it be
 /// left out. An empty one would take every pod there is, and one that cannot be read
 /// means nothing, so both count as none; the API server refuses them.

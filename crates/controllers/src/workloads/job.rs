@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use outrank_api::types::{CronJob, Job, ObjectMeta, Pod, PodTemplateSpec};
 
 use super::deletion_order::sort_for_job;
-use super::existing::{ExistingPods, is_active};
+use crate::pod_state::is_active;
+
+use super::existing::ExistingPods;
 use super::pods::{NewPod, Owner, PodMaker};
 use super::{TooManyPods, Workload};
 use crate::generated_names::{GENERATED_BASE_BYTES_MAX, shortened};
@@ -237,7 +239,7 @@ fn labelled(job: &Job, owner: &Owner<'_>) -> PodTemplateSpec {
 }
 
 /// `job-7-`; of a long name the job's part is cut, so that the number stays.
-fn prefix_with_index(job_name: &str, index: u64) -> String {
+pub(crate) fn prefix_with_index(job_name: &str, index: u64) -> String {
     let end = format!("-{index}-");
     let room = GENERATED_BASE_BYTES_MAX.saturating_sub(end.len());
     format!("{}{end}", shortened(job_name, room))

@@ -3,7 +3,9 @@
 use outrank_api::types::{LabelSelector, Pod, PodTemplateSpec, ReplicaSet, ReplicationController};
 
 use super::deletion_order::sort_for_replica_set;
-use super::existing::{ExistingPods, is_active, selector_of};
+use crate::pod_state::is_active;
+
+use super::existing::{ExistingPods, selector_of};
 use super::pods::{NewPod, Owner, PodMaker};
 use super::{TooManyPods, Workload};
 
@@ -69,7 +71,7 @@ pub(super) fn bring_to(
     pods.retain(|pod| is_active(pod));
     let active = pods.len() as u64;
     if active > wanted {
-        sort_for_replica_set(&mut pods, related);
+        sort_for_replica_set(&mut pods, related, None);
         let surplus = usize::try_from(active - wanted).unwrap_or(usize::MAX);
         pods.iter().take(surplus).for_each(|pod| maker.delete(pod));
         return Ok(());

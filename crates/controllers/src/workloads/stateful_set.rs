@@ -40,7 +40,7 @@ pub(super) fn reconcile(
     let revision = format!(
         "{}-{}",
         set.metadata.name,
-        template_hash(&set.spec.template)
+        template_hash(&set.spec.template, None, None)
     );
     for ordinal in wanted.clone() {
         match by_ordinal.get(&ordinal) {
@@ -59,7 +59,7 @@ pub(super) fn reconcile(
     Ok(())
 }
 
-fn ordinals(set: &StatefulSet) -> Range<i64> {
+pub(crate) fn ordinals(set: &StatefulSet) -> Range<i64> {
     let start = set
         .spec
         .ordinals
@@ -69,7 +69,7 @@ fn ordinals(set: &StatefulSet) -> Range<i64> {
 }
 
 /// The number in a pod's name, if the rest of the name is the set's.
-fn ordinal_of(set: &StatefulSet, pod: &Pod) -> Option<i64> {
+pub(crate) fn ordinal_of(set: &StatefulSet, pod: &Pod) -> Option<i64> {
     let (parent, number) = pod.metadata.name.rsplit_once('-')?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     let ordinal = number.parse::<i32>().ok().filter(|_| is_number)?;

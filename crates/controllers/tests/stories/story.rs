@@ -8,7 +8,8 @@
 //!   0s ReplicaSet web: SuccessfulCreate: Created pod: web-*
 //! ```
 //!
-//! A name that was generated ends with `*` where the API server drew lots. Changes of status are
+//! A name that was generated ends with `*` where the API server drew lots; the hash that ends the
+//! name of a Deployment's ReplicaSet is told as its revision. Changes of status are
 //! not told unless asked for ([`Story::status`]).
 
 use outrank_api::decode::ObjectKind;
@@ -46,12 +47,6 @@ impl Story {
             start_seconds,
             stop_seconds,
         };
-        self
-    }
-
-    /// Pods stay pending until somebody says otherwise.
-    pub(crate) fn pods_wait(mut self) -> Self {
-        self.cluster.pod_life = PodLife::Pending;
         self
     }
 
@@ -201,6 +196,33 @@ impl Story {
         self.cluster.value(&key(object))
     }
 
+    /// All objects of a kind.
+    pub(crate) fn values(&self, kind: &str) -> Vec<Value> {
+        let objects = self.cluster.objects();
+        let of_kind = objects.filter(|(key, _)| key.kind.name() == kind);
+        of_kind.map(|(_, stored)| stored.to_value()).collect()
+    }
+
+    /// The only ReplicaSet.
+    pub(crate) fn only_replica_set(&self) -> Value {
+        let mut sets = self.values("ReplicaSet");
+        assert_eq!(sets.len(), 1);
+        sets.remove(0)
+    }
+
+    /// A text with the revision of each ReplicaSet of a Deployment in place of its hash.
+    fn without_hashes(&self, mut text: String) -> String {
+        for set in self.values("ReplicaSet") {
+            let metadata = &set["metadata"];
+            let name = metadata["name"].as_str().unwrap_or_default();
+            let revision = metadata["annotations"]["deployment.kubernetes.io/revision"].as_str();
+            if let (Some(revision), Some((base, _))) = (revision, name.rsplit_once('-')) {
+                text = text.replace(name, &format!("{base}-{revision}"));
+            }
+        }
+        text
+    }
+
     /// The status of an object.
     pub(crate) fn status(&self, object: &str) -> Value {
         self.value(object)["status"].clone()
@@ -212,14 +234,15 @@ impl Story {
         let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
         let text = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
         let found = conditions.iter().find(|it| it["type"] == condition);
-        found.map_or_else(String::new, |it| {
+        let text = found.map_or_else(String::new, |it| {
             format!(
                 "{} {}: {}",
                 text(it, "status"),
                 text(it, "reason"),
                 text(it, "message")
             )
-        })
+        });
+        self.without_hashes(text)
     }
 
     /// What the controllers wrote since this was last asked, but for status.
@@ -229,7 +252,7 @@ impl Story {
             let seconds = (time - self.start) / SECOND;
             Some(format!("{seconds}s {}\n", told(write)?))
         });
-        let text = lines.collect();
+        let text = self.without_hashes(lines.collect());
         self.told = self.cluster.log.len();
         text
     }

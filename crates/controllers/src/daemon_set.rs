@@ -1,0 +1,405 @@
+//! DaemonSets: one pod on every node that the template fits.
+//!
+//! The controller chooses the nodes; each pod gets a node affinity to its node, and tolerates
+//! the taints that nodes in trouble get. When the template changes, pods are replaced node by
+//! node: with `maxUnavailable`, the old one goes before the new one comes; with `maxSurge`, the new
+//! one has to be available first. With the strategy `OnDelete` each is replaced when somebody
+//! deletes it.
+//!
+//! Source: `pkg/controller/daemon`, Kubernetes 1.36.
+
+mod rollout;
+
+use std::collections::{BTreeMap, HashMap};
+
+use outrank_api::decode::ObjectKind;
+use outrank_api::labels::Selector;
+use outrank_api::node_selector::RequiredNodeAffinity;
+use outrank_api::types::{
+    ControllerRevision, DaemonSet, DaemonSetStatus, LabelSelector, Node, Pod, PodSpec,
+};
+
+use crate::claim::claim;
+use crate::controller::{Controller, Plan};
+use crate::controller_revision::{Revision, Revisions, Template};
+use crate::new_pod::NewPod;
+use crate::pod_edit::PodEdit;
+use crate::pod_state::{Availability, is_going, is_ready};
+use crate::replica_set::owners;
+use crate::workloads::{Verdict, daemon_pod_order, daemon_tolerations, target_node, verdict};
+use crate::world::{Key, Kind, Seen, Stored, World};
+use crate::write::{Event, Refusal, Write};
+
+/// How many pods are made, and how many deleted, at a time.
+pub const BURST_REPLICAS: usize = 250;
+
+const HASH_LABEL: &str = "controller-revision-hash";
+const GENERATION_LABEL: &str = "pod-template-generation";
+const GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
+
+/// How long a node waits for another pod when one has failed: at first, and at most.
+const BACK_OFF: i64 = 1_000_000_000;
+const BACK_OFF_MAX: i64 = 15 * 60 * 1_000_000_000;
+
+/// The controller of DaemonSets.
+#[derive(Clone, Debug, Default)]
+pub struct DaemonSetController {
+    /// By uid of the set and name of the node.
+    failures: HashMap<(String, String), BackOff>,
+}
+
+/// When the last failed pod was removed, and how long the next one stays.
+#[derive(Clone, Copy, Debug)]
+struct BackOff {
+    since: i64,
+    wait: i64,
+}
+
+impl Controller for DaemonSetController {
+    fn name(&self) -> &'static str {
+        "daemonset-controller"
+    }
+
+    fn concerned(&mut self, seen: &Seen, world: &World, _: i64) -> Vec<Key> {
+        match &seen.key.kind {
+            Kind::Known(ObjectKind::DaemonSet) => {
+                if let (Some(old), None) = (&seen.old, &seen.new) {
+                    let uid = &old.metadata().uid;
+                    self.failures.retain(|(set, _), _| set != uid);
+                }
+                vec![seen.key.clone()]
+            }
+            Kind::Known(ObjectKind::Pod) => owners::<DaemonSet>(seen, world),
+            Kind::Known(ObjectKind::ControllerRevision) => owners::<DaemonSet>(seen, world),
+            Kind::Known(ObjectKind::Node) => {
+                let is_alike = match seen.both::<Node>() {
+                    [Some(old), Some(new)] => {
+                        old.metadata.labels == new.metadata.labels
+                            && old.spec.taints == new.spec.taints
+                    }
+                    _ => false,
+                };
+                let sets = world.all::<DaemonSet>().filter(|_| !is_alike);
+                sets.map(|set| Key::of::<DaemonSet>(&set.metadata))
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn reconcile(&mut self, key: &Key, world: &World, now: i64) -> Plan {
+        let mut plan = Plan::nothing();
+        let Some(stored) = world.stored(key) else {
+            return plan;
+        };
+        let Some(set) = stored.get::<DaemonSet>() else {
+            return plan;
+        };
+        if set.spec.selector == Some(LabelSelector::default()) {
+            let message =
+                "This daemon set is selecting all pods. A non-empty selector is required.";
+            let event = Event::warning(stored, "SelectingAll", message.to_owned());
+            plan.step([Write::Event(event)]);
+        } else if set.metadata.deletion_timestamp.is_none() {
+            self.go_on(stored, set, world, now, &mut plan);
+        }
+        plan
+    }
+
+    fn refused(
+        &mut self,
+        key: &Key,
+        world: &World,
+        _: i64,
+        refusals: &[(Write, Refusal)],
+    ) -> Vec<Write> {
+        let is_collision = refusals.iter().any(|(write, refusal)| {
+            let Write::Create(create) = write else {
+                return false;
+            };
+            create.object.get::<ControllerRevision>().is_some() && refusal.already_exists()
+        });
+        let stored = world.stored(key).filter(|_| is_collision);
+        let Some((stored, set)) = stored.and_then(|it| Some((it, it.get::<DaemonSet>()?))) else {
+            return Vec::new();
+        };
+        let mut status = set.status.clone();
+        *status.collision_count.get_or_insert(0) += 1;
+        Vec::from_iter(Write::status(stored, &set.status, &status))
+    }
+}
+
+impl DaemonSetController {
+    fn go_on(
+        &mut self,
+        stored: &Stored,
+        set: &DaemonSet,
+        world: &World,
+        now: i64,
+        plan: &mut Plan,
+    ) {
+        let Ok(selector) = Selector::from_label_selector(set.spec.selector.as_ref()) else {
+            return;
+        };
+        let claimed = claim::<Pod>(world, stored, &selector, |it| {
+            target_node(&it.spec).is_some()
+        });
+        plan.step(claimed.writes);
+        let revisions = Revisions::of(world, stored, &selector, plan);
+        let template = Template {
+            owner: stored,
+            template: &set.spec.template,
+            collisions: set.status.collision_count,
+            hash_label: HASH_LABEL,
+        };
+        let revision = match revisions.current(&template) {
+            Ok(revision) => revision,
+            Err(write) => return plan.step([write]),
+        };
+        let turn = Turn::of(stored, set, world, now, revision, &claimed.own);
+        let status = turn.status(plan);
+        plan.step(Write::status(stored, &set.status, &status));
+        let mut changes = self.manage(&turn, plan);
+        if changes.is_empty() {
+            changes = turn.roll();
+        }
+        turn.carry_out(changes, plan);
+        let live = |it: &Revision<'_>| {
+            let hash = it.revision.metadata.labels.get(HASH_LABEL);
+            let mut pods = turn.on_node.values().flatten();
+            it.name() == revision.name()
+                || hash.is_some() && pods.any(|pod| pod.metadata.labels.get(HASH_LABEL) == hash)
+        };
+        plan.step(revisions.truncate(set.spec.revision_history_limit, live));
+    }
+
+    /// Which nodes lack a pod, and which pods should not be where they are.
+    fn manage<'w>(&mut self, turn: &Turn<'w>, plan: &mut Plan) -> Changes<'w> {
+        let mut changes = Changes::default();
+        for (node, verdict) in &turn.nodes {
+            let pods = turn.pods_on(node);
+            match verdict {
+                Verdict::Run if pods.is_empty() => changes.create.push(node),
+                Verdict::Run | Verdict::Keep => {
+                    self.tidy(turn, node, pods, &mut changes, plan);
+                }
+                Verdict::Leave => {
+                    let staying = pods.iter().filter(|pod| !is_going(pod));
+                    changes.delete.extend(staying);
+                }
+            }
+        }
+        // Pods that wait for a node that is not there would wait for ever.
+        let lost = turn
+            .on_node
+            .iter()
+            .filter(|(node, _)| !turn.nodes.contains_key(*node));
+        let lost = lost.flat_map(|(_, pods)| pods);
+        let lost = lost.filter(|pod| pod.spec.node_name.is_empty() && !is_going(pod));
+        changes.delete.extend(lost);
+        changes
+    }
+
+    /// Of the pods on a node that may have one, finds those that are too many or have ended.
+    fn tidy<'w>(
+        &mut self,
+        turn: &Turn<'w>,
+        node: &'w str,
+        pods: &[&'w Pod],
+        changes: &mut Changes<'w>,
+        plan: &mut Plan,
+    ) {
+        let mut running: Vec<&'w Pod> = Vec::new();
+        for pod in pods.iter().copied().filter(|pod| !is_going(pod)) {
+            let Pod { metadata, .. } = pod;
+            let place = format!("{}/{} on node {node}", metadata.namespace, metadata.name);
+            match pod.status.phase.as_str() {
+                "Failed" => match self.may_replace(turn, node) {
+                    Ok(()) => {
+                        let message =
+                            format!("Found failed daemon pod {place}, will try to kill it");
+                        let event = Event::warning(turn.stored, "FailedDaemonPod", message);
+                        changes.events.push(Write::Event(event));
+                        changes.delete.push(pod);
+                    }
+                    Err(time) => plan.look_at(time),
+                },
+                "Succeeded" => {
+                    let message =
+                        format!("Found succeeded daemon pod {place}, will try to delete it");
+                    let event = Event::normal(turn.stored, "SucceededDaemonPod", message);
+                    changes.events.push(Write::Event(event));
+                    changes.delete.push(pod);
+                }
+                _ => running.push(pod),
+            }
+        }
+        running.sort_by(|a, b| daemon_pod_order(a, b));
+        match turn.leeway().0 {
+            0 => changes.delete.extend(running.into_iter().skip(1)),
+            _ => turn.keep_one_of_each(running, changes),
+        }
+    }
+
+    /// Whether a failed pod may be removed now, else when: a node where pods fail one after the
+    /// other gets a new one ever more slowly.
+    fn may_replace(&mut self, turn: &Turn<'_>, node: &str) -> Result<(), i64> {
+        let key = (turn.set.metadata.uid.clone(), node.to_owned());
+        let wait = match self.failures.get(&key) {
+            Some(known) if turn.now - known.since < known.wait => {
+                return Err(known.since + known.wait);
+            }
+            Some(known) if turn.now - known.since < 2 * BACK_OFF_MAX => {
+                (known.wait * 2).min(BACK_OFF_MAX)
+            }
+            _ => BACK_OFF,
+        };
+        let since = turn.now;
+        self.failures.insert(key, BackOff { since, wait });
+        Ok(())
+    }
+}
+
+/// What is to be done on nodes.
+#[derive(Default)]
+struct Changes<'w> {
+    events: Vec<Write>,
+    /// Nodes that get a pod.
+    create: Vec<&'w str>,
+    delete: Vec<&'w Pod>,
+}
+
+impl Changes<'_> {
+    fn is_empty(&self) -> bool {
+        self.create.is_empty() && self.delete.is_empty()
+    }
+}
+
+/// One look at a set.
+struct Turn<'w> {
+    stored: &'w Stored,
+    set: &'w DaemonSet,
+    world: &'w World,
+    now: i64,
+    hash: &'w str,
+    /// All nodes, and what the set wants of each.
+    nodes: BTreeMap<&'w str, Verdict>,
+    /// The pods on each node or waiting for it, without those that have ended and are going.
+    on_node: BTreeMap<&'w str, Vec<&'w Pod>>,
+}
+
+impl<'w> Turn<'w> {
+    fn of(
+        stored: &'w Stored,
+        set: &'w DaemonSet,
+        world: &'w World,
+        now: i64,
+        revision: Revision<'w>,
+        own: &[&'w std::sync::Arc<Stored>],
+    ) -> Self {
+        let mut on_node: BTreeMap<&'w str, Vec<&'w Pod>> = BTreeMap::new();
+        for pod in own.iter().filter_map(|it| it.get::<Pod>()) {
+            let is_over = pod.is_finished() && is_going(pod);
+            if let Some(node) = target_node(&pod.spec).filter(|_| !is_over) {
+                on_node.entry(node).or_default().push(pod);
+            }
+        }
+        let mut spec = PodSpec::clone(&set.spec.template.spec);
+        let tolerations = daemon_tolerations(spec.host_network);
+        let edits = tolerations.into_iter().map(PodEdit::Toleration);
+        edits.for_each(|edit| edit.edit(&mut spec));
+        let required = RequiredNodeAffinity::of(&spec);
+        let nodes = world.all::<Node>();
+        let nodes = nodes.map(|it| (it.metadata.name.as_str(), verdict(&spec, &required, it)));
+        let hash = revision.revision.metadata.labels.get(HASH_LABEL);
+        Self {
+            stored,
+            set,
+            world,
+            now,
+            hash: hash.map_or("", String::as_str),
+            nodes: nodes.collect(),
+            on_node,
+        }
+    }
+
+    fn pods_on(&self, node: &str) -> &[&'w Pod] {
+        self.on_node
+            .get(node)
+            .map(Vec::as_slice)
+            .unwrap_or_default()
+    }
+
+    fn generation(&self) -> Option<&'w String> {
+        let text = self.set.metadata.annotations.get(GENERATION_ANNOTATION);
+        text.filter(|it| it.parse::<i64>().is_ok())
+    }
+
+    /// Whether a pod is of the current template.
+    fn is_updated(&self, pod: &Pod) -> bool {
+        let labels = &pod.metadata.labels;
+        let generation = self.generation();
+        let has_hash = labels.get(HASH_LABEL).is_some_and(|it| it == self.hash);
+        has_hash || generation.is_some() && labels.get(GENERATION_LABEL) == generation
+    }
+
+    fn is_available(&self, pod: &Pod) -> bool {
+        let seconds = self.set.spec.min_ready_seconds;
+        Availability::of(pod, seconds, self.now) == Availability::Now
+    }
+
+    fn carry_out(&self, changes: Changes<'w>, plan: &mut Plan) {
+        plan.step(changes.events);
+        let create = changes.create.into_iter().take(BURST_REPLICAS);
+        plan.slow_start(create.map(|node| self.new_pod(node)));
+        let delete = changes.delete.into_iter().take(BURST_REPLICAS);
+        let delete = delete.filter_map(|it| self.world.stored(&Key::of::<Pod>(&it.metadata)));
+        plan.step(delete.map(|it| Write::delete(it)));
+    }
+
+    fn new_pod(&self, node: &str) -> Write {
+        let template = &self.set.spec.template;
+        let mut pod = NewPod::of(self.stored, template, "/spec/template/spec");
+        if let Some(generation) = self.generation() {
+            pod.label(GENERATION_LABEL, generation);
+        }
+        pod.label(HASH_LABEL, self.hash);
+        let tolerations = daemon_tolerations(template.spec.host_network);
+        pod.edits.push(PodEdit::Node(node.to_owned()));
+        pod.edits
+            .extend(tolerations.into_iter().map(PodEdit::Toleration));
+        pod.create()
+    }
+
+    fn status(&self, plan: &mut Plan) -> DaemonSetStatus {
+        let old = &self.set.status;
+        let mut status = DaemonSetStatus {
+            observed_generation: self.set.metadata.generation,
+            collision_count: old.collision_count,
+            conditions: old.conditions.clone(),
+            ..Default::default()
+        };
+        for (node, verdict) in &self.nodes {
+            let pods = self.pods_on(node).iter().copied();
+            let oldest = pods.min_by(|a, b| daemon_pod_order(a, b));
+            if *verdict != Verdict::Run {
+                status.number_misscheduled += i32::from(oldest.is_some());
+                continue;
+            }
+            status.desired_number_scheduled += 1;
+            let Some(pod) = oldest else {
+                continue;
+            };
+            status.current_number_scheduled += 1;
+            status.updated_number_scheduled += i32::from(self.is_updated(pod));
+            status.number_ready += i32::from(is_ready(pod));
+            match Availability::of(pod, self.set.spec.min_ready_seconds, self.now) {
+                Availability::Now => status.number_available += 1,
+                Availability::At(time) => plan.look_at(time),
+                Availability::NotReady => {}
+            }
+        }
+        status.number_unavailable = status.desired_number_scheduled - status.number_available;
+        status
+    }
+}

@@ -1,0 +1,244 @@
+//! Jobs: pods that end, until enough have succeeded or too many have failed.
+//!
+//! A pod counts once, whatever happens to it: it has a finalizer, so it cannot vanish uncounted.
+//! When it has ended its uid is written into the job's status, then the finalizer is removed, and
+//! then the number in the status grows and the uid goes. A job that is over says so first
+//! (`SuccessCriteriaMet`, `FailureTarget`), and finally (`Complete`, `Failed`) when all its pods
+//! have ended and are counted.
+//!
+//! * `progress`: what the pods have come to, and whether the job is over;
+//! * `tracking`: counting them;
+//! * `pods`: making and deleting them;
+//! * `policies`: what failures and successes mean; `indexes`: sets of numbers;
+//! * [`ttl`]: jobs that are over go after a time.
+//!
+//! Source: `pkg/controller/job`, Kubernetes 1.36.
+
+mod indexes;
+mod pods;
+mod policies;
+mod progress;
+mod tracking;
+pub mod ttl;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use outrank_api::decode::ObjectKind;
+use outrank_api::labels::Selector;
+use outrank_api::types::{Job, Pod};
+use serde_json::json;
+
+use crate::claim::claim;
+use crate::conditions;
+use crate::controller::{Controller, Plan};
+use crate::world::{Key, Kind, Seen, Stored, World};
+use crate::write::Write;
+
+use self::progress::Progress;
+
+/// What keeps a pod until it is counted.
+const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+/// Annotation and label with the number of a pod of an indexed Job.
+const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// How often the index of a pod has failed before, and how often that was ignored.
+const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
+const INDEX_IGNORED: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
+
+const SECOND: i64 = 1_000_000_000;
+
+/// The controller of Jobs.
+#[derive(Clone, Debug, Default)]
+pub struct JobController {
+    /// By uid of the job.
+    failures: HashMap<String, Failures>,
+}
+
+/// When pods of a job failed since one last succeeded.
+#[derive(Clone, Debug, Default)]
+struct Failures {
+    last_success: Option<i64>,
+    /// By uid of the pod.
+    failed: BTreeMap<String, i64>,
+}
+
+impl Controller for JobController {
+    fn name(&self) -> &'static str {
+        "job-controller"
+    }
+
+    fn concerned(&mut self, seen: &Seen, world: &World, _: i64) -> Vec<Key> {
+        match &seen.key.kind {
+            Kind::Known(ObjectKind::Job) => {
+                let mut keys = vec![seen.key.clone()];
+                if let (Some(old), None) = (&seen.old, &seen.new) {
+                    let uid = &old.metadata().uid;
+                    self.failures.remove(uid);
+                    // Nobody counts its pods any more.
+                    let pods = world.dependents(uid).filter(|it| has_finalizer(it));
+                    keys.extend(pods.map(|it| it.key()));
+                }
+                keys
+            }
+            Kind::Known(ObjectKind::Pod) => {
+                let mut keys = jobs_of_pod(seen, world);
+                if seen.new.as_ref().is_some_and(|it| is_left_over(it, world)) {
+                    keys.push(seen.key.clone());
+                }
+                keys
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn reconcile(&mut self, key: &Key, world: &World, now: i64) -> Plan {
+        let mut plan = Plan::nothing();
+        let Some(stored) = world.stored(key) else {
+            return plan;
+        };
+        match stored.get::<Job>() {
+            Some(job) => self.go_on(stored, job, world, now, &mut plan),
+            None if is_left_over(stored, world) => plan.step([without_finalizer(stored)]),
+            None => {}
+        }
+        plan
+    }
+}
+
+impl JobController {
+    fn go_on(&mut self, stored: &Stored, job: &Job, world: &World, now: i64, plan: &mut Plan) {
+        let managed_by = job.spec.managed_by.as_deref();
+        let is_others = managed_by.is_some_and(|it| it != "kubernetes.io/job-controller");
+        if is_others || has_ended(job) {
+            return;
+        }
+        let Some(members) = members(stored, job, world, plan) else {
+            return;
+        };
+        let failures = self.failures.entry(job.metadata.uid.clone()).or_default();
+        failures.note(job, &members);
+        let progress = Progress::of(job, &members, now, plan);
+        let turn = Turn {
+            stored,
+            job,
+            now,
+            members,
+            progress,
+        };
+        turn.track(plan);
+        let wait = failures.wait_until();
+        turn.manage(wait.filter(|time| *time > now), plan);
+    }
+}
+
+/// A pod of a job.
+#[derive(Clone, Copy)]
+struct Member<'w> {
+    stored: &'w Arc<Stored>,
+    pod: &'w Pod,
+    /// Its number, in an indexed job.
+    index: Option<i32>,
+}
+
+impl Member<'_> {
+    fn has_finalizer(&self) -> bool {
+        has_finalizer(self.stored)
+    }
+}
+
+/// One look at a job.
+struct Turn<'w> {
+    stored: &'w Stored,
+    job: &'w Job,
+    now: i64,
+    members: Vec<Member<'w>>,
+    progress: Progress<'w>,
+}
+
+/// Whether a job is over, for good or ill.
+pub(crate) fn has_ended(job: &Job) -> bool {
+    let conditions = &job.status.conditions;
+    conditions::is_true(conditions, "Complete") || conditions::is_true(conditions, "Failed")
+}
+
+fn is_suspended(job: &Job) -> bool {
+    job.spec.suspend == Some(true)
+}
+
+/// How many pods must succeed, in a job whose pods have numbers.
+fn indexed_completions(job: &Job) -> Option<i32> {
+    let is_indexed = job.spec.completion_mode.as_deref() == Some("Indexed");
+    job.spec.completions.filter(|_| is_indexed)
+}
+
+/// Whether a pod is only replaced when it has ended, not when it is going.
+fn replaces_failed_only(job: &Job) -> bool {
+    job.spec.pod_replacement_policy.as_deref() == Some("Failed")
+}
+
+/// Whether a pod counts as failed. One that is going may never come to say so.
+fn has_failed(job: &Job, pod: &Pod) -> bool {
+    let is_going = pod.metadata.deletion_timestamp.is_some();
+    match pod.status.phase.as_str() {
+        "Failed" => true,
+        "Succeeded" => false,
+        _ => is_going && !replaces_failed_only(job),
+    }
+}
+
+/// The pods of a job, by name; `None` if its selector cannot be read. Those that are adopted get
+/// the finalizer, too.
+fn members<'w>(
+    stored: &'w Stored,
+    job: &'w Job,
+    world: &'w World,
+    plan: &mut Plan,
+) -> Option<Vec<Member<'w>>> {
+    let selector = Selector::from_label_selector(job.spec.selector.as_ref()).ok()?;
+    let mut claimed = claim::<Pod>(world, stored, &selector, |_| true);
+    for write in &mut claimed.writes {
+        if let Write::Patch(patch) = write
+            && let Some(pod) = world.stored(&patch.key)
+            && pod.metadata().controller().is_none()
+        {
+            let mut finalizers = pod.metadata().finalizers.clone();
+            finalizers.push(FINALIZER.to_owned());
+            patch.changes["metadata"]["finalizers"] = json!(finalizers);
+        }
+    }
+    plan.step(claimed.writes);
+    let completions = indexed_completions(job);
+    let member = |stored: &'w Arc<Stored>| {
+        let pod = stored.get::<Pod>()?;
+        let index = pod.metadata.annotations.get(INDEX);
+        let index = index.and_then(|it| it.parse::<i32>().ok());
+        let index = index.filter(|it| completions.is_some_and(|count| (0..count).contains(it)));
+        Some(Member { stored, pod, index })
+    };
+    Some(claimed.own.into_iter().filter_map(member).collect())
+}
+
+fn has_finalizer(stored: &Stored) -> bool {
+    stored
+        .metadata()
+        .finalizers
+        .iter()
+        .any(|it| it == FINALIZER)
+}
+
+/// Whether a pod waits to be counted by a job that is not there any more.
+fn is_left_over(stored: &Stored, world: &World) -> bool {
+    let owner = stored.metadata().controller().filter(|it| it.kind == "Job");
+    has_finalizer(stored) && owner.is_some_and(|it| world.with_uid(&it.uid).is_none())
+}
+
+fn without_finalizer(stored: &Stored) -> Write {
+    let mut finalizers = stored.metadata().finalizers.clone();
+    finalizers.retain(|it| it != FINALIZER);
+    Write::patch(stored, json!({"metadata": {"finalizers": finalizers}}))
+}
+
+/// The jobs that a change of a pod concerns.
+fn jobs_of_pod(seen: &Seen, world: &World) -> Vec<Key> {
+    crate::replica_set::owners::<Job>(seen, world)
+}

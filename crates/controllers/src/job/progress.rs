@@ -1,0 +1,334 @@
+//! How far a Job is: what its pods have come to, and whether it is over.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use outrank_api::time::unix_nanos;
+use outrank_api::types::{Job, Pod, UncountedTerminatedPods};
+
+use super::policies::{self, Verdict};
+use super::{
+    Failures, INDEX_FAILURES, INDEX_IGNORED, Member, SECOND, has_failed, indexed_completions,
+    indexes, is_suspended,
+};
+use crate::conditions;
+use crate::controller::Plan;
+use crate::pod_state::is_active;
+
+/// The wait after a failure, doubled with each, and the longest.
+const BACK_OFF: i64 = 10 * SECOND;
+const BACK_OFF_MAX: i64 = 600 * SECOND;
+
+/// Why a job is over: reason and message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Success(String, String),
+    Failure(String, String),
+}
+
+/// How far a job is.
+pub(super) struct Progress<'w> {
+    pub(super) active: Vec<Member<'w>>,
+    /// Those that are going and have not ended.
+    pub(super) terminating: i32,
+    pub(super) succeeded: i32,
+    /// Numbers that are done, and those that have failed for good.
+    pub(super) succeeded_indexes: BTreeSet<i32>,
+    pub(super) failed_indexes: Option<BTreeSet<i32>>,
+    /// By number, the pod that failed last and has not been replaced; it keeps its finalizer,
+    /// since its failures are handed on to the next.
+    pub(super) to_replace: BTreeMap<i32, &'w Pod>,
+    pub(super) end: Option<End>,
+}
+
+impl<'w> Progress<'w> {
+    pub(super) fn of(job: &Job, members: &[Member<'w>], now: i64, plan: &mut Plan) -> Self {
+        let none = UncountedTerminatedPods::default();
+        let uncounted = job
+            .status
+            .uncounted_terminated_pods
+            .as_ref()
+            .unwrap_or(&none);
+        let known: HashSet<&String> = uncounted
+            .succeeded
+            .iter()
+            .chain(&uncounted.failed)
+            .collect();
+        let completions = indexed_completions(job);
+        let is_new = |it: &&Member<'w>| {
+            let is_valid = completions.is_none() || it.index.is_some();
+            it.has_finalizer() && is_valid && !known.contains(&it.pod.metadata.uid)
+        };
+        let new = members.iter().filter(is_new);
+        let (mut succeeded, mut failed) = (0, 0);
+        for member in new {
+            if member.pod.status.phase == "Succeeded" {
+                succeeded += 1;
+            } else if has_failed(job, member.pod) {
+                failed += i32::from(policies::verdict(job, member.pod) != Verdict::Ignore);
+            }
+        }
+        let active = members.iter().filter(|it| is_active(it.pod)).copied();
+        let going = members
+            .iter()
+            .filter(|it| it.pod.metadata.deletion_timestamp.is_some() && !it.pod.is_finished());
+        let mut progress = Self {
+            active: active.collect(),
+            terminating: going.count() as i32,
+            succeeded: job.status.succeeded + succeeded + uncounted.succeeded.len() as i32,
+            succeeded_indexes: BTreeSet::new(),
+            failed_indexes: None,
+            to_replace: BTreeMap::new(),
+            end: None,
+        };
+        let failed = job.status.failed + failed + uncounted.failed.len() as i32;
+        progress.end = end_known(job)
+            .or_else(|| end_by_policy(job, members))
+            .or_else(|| end_by_limits(job, members, failed, now, plan));
+        if let Some(completions) = completions {
+            progress.look_at_indexes(job, members, completions);
+        }
+        progress.end = progress.end.take().or_else(|| progress.end_by_success(job));
+        progress
+    }
+
+    fn look_at_indexes(&mut self, job: &Job, members: &[Member<'w>], completions: i32) {
+        self.succeeded_indexes = indexes::read(&job.status.completed_indexes, completions);
+        let succeeded = members
+            .iter()
+            .filter(|it| it.pod.status.phase == "Succeeded");
+        let succeeded = succeeded.filter(|it| it.has_finalizer());
+        self.succeeded_indexes
+            .extend(succeeded.filter_map(|it| it.index));
+        self.succeeded = self.succeeded_indexes.len() as i32;
+        if let Some(limit) = job.spec.backoff_limit_per_index {
+            self.look_at_failed_indexes(job, members, completions, limit);
+        }
+        if self.end.is_none() {
+            let message = policies::success(job, &self.succeeded_indexes, completions);
+            self.end = message.map(|it| End::Success("SuccessPolicy".to_owned(), it));
+        }
+    }
+
+    fn look_at_failed_indexes(
+        &mut self,
+        job: &Job,
+        members: &[Member<'w>],
+        completions: i32,
+        limit: i32,
+    ) {
+        let known = job.status.failed_indexes.as_deref().unwrap_or_default();
+        let mut failed = indexes::read(known, completions);
+        let with_finalizer = members.iter().filter(|it| it.has_finalizer());
+        let gone_wrong: Vec<(i32, &Pod)> = with_finalizer
+            .filter(|it| has_failed(job, it.pod))
+            .filter_map(|it| Some((it.index?, it.pod)))
+            .collect();
+        for (index, pod) in &gone_wrong {
+            let is_final = match policies::verdict(job, pod) {
+                Verdict::FailIndex => true,
+                Verdict::Ignore => false,
+                _ => counted(pod, INDEX_FAILURES) >= limit,
+            };
+            if is_final {
+                failed.insert(*index);
+            }
+        }
+        let replaced: BTreeSet<i32> = self.active.iter().filter_map(|it| it.index).collect();
+        for (index, pod) in gone_wrong {
+            let is_settled = [&self.succeeded_indexes, &failed, &replaced];
+            if is_settled.iter().any(|set| set.contains(&index)) {
+                continue;
+            }
+            let known = self.to_replace.entry(index).or_insert(pod);
+            if failures_of_index(pod) >= failures_of_index(known) {
+                *known = pod;
+            }
+        }
+        if self.end.is_none() {
+            self.end = end_by_indexes(job, failed.len(), self.succeeded_indexes.len(), completions);
+        }
+        self.failed_indexes = Some(failed);
+    }
+
+    /// Enough pods have succeeded, and none is active.
+    fn end_by_success(&self, job: &Job) -> Option<End> {
+        let is_enough = match job.spec.completions {
+            None => self.succeeded > 0,
+            Some(completions) => self.succeeded >= completions,
+        };
+        (is_enough && self.active.is_empty()).then(|| {
+            let message = "Reached expected number of succeeded pods";
+            End::Success("CompletionsReached".to_owned(), message.to_owned())
+        })
+    }
+}
+
+/// What the status says already.
+fn end_known(job: &Job) -> Option<End> {
+    let conditions = &job.status.conditions;
+    let find = |condition_type| {
+        let found = conditions::find(conditions, condition_type);
+        let found = found.filter(|it| it.status == "True");
+        found.map(|it| (it.reason.clone(), it.message.clone()))
+    };
+    let success = find("SuccessCriteriaMet").map(|(reason, it)| End::Success(reason, it));
+    success.or_else(|| find("FailureTarget").map(|(reason, it)| End::Failure(reason, it)))
+}
+
+fn failure(reason: &str, message: &str) -> End {
+    End::Failure(reason.to_owned(), message.to_owned())
+}
+
+fn end_by_policy(job: &Job, members: &[Member<'_>]) -> Option<End> {
+    job.spec.pod_failure_policy.as_ref()?;
+    let failed = members.iter().filter(|it| has_failed(job, it.pod));
+    let mut messages = failed.filter_map(|it| match policies::verdict(job, it.pod) {
+        Verdict::FailJob(message) => Some(message),
+        _ => None,
+    });
+    messages
+        .next()
+        .map(|message| End::Failure("PodFailurePolicy".to_owned(), message))
+}
+
+fn end_by_limits(
+    job: &Job,
+    members: &[Member<'_>],
+    failed: i32,
+    now: i64,
+    plan: &mut Plan,
+) -> Option<End> {
+    let limit = job.spec.backoff_limit.unwrap_or(6);
+    if failed > limit || has_restarted_too_often(job, members, limit) {
+        let message = "Job has reached the specified backoff limit";
+        return Some(failure("BackoffLimitExceeded", message));
+    }
+    let seconds = job
+        .spec
+        .active_deadline_seconds
+        .filter(|_| !is_suspended(job))?;
+    let start = job
+        .status
+        .start_time
+        .as_deref()
+        .and_then(unix_nanos)
+        .unwrap_or(now);
+    let deadline = start.saturating_add(seconds.saturating_mul(SECOND));
+    if now >= deadline {
+        let message = "Job was active longer than specified deadline";
+        return Some(failure("DeadlineExceeded", message));
+    }
+    plan.look_at(deadline);
+    None
+}
+
+/// Restarts count as failures where the kubelet restarts containers.
+fn has_restarted_too_often(job: &Job, members: &[Member<'_>], limit: i32) -> bool {
+    if job.spec.template.spec.restart_policy != "OnFailure" {
+        return false;
+    }
+    let alive = members.iter().map(|it| &it.pod.status);
+    let alive = alive.filter(|it| matches!(it.phase.as_str(), "Running" | "Pending"));
+    let containers = alive.flat_map(|it| {
+        it.init_container_statuses
+            .iter()
+            .chain(&it.container_statuses)
+    });
+    let restarts: i32 = containers.map(|it| it.restart_count).sum();
+    restarts >= limit.max(1)
+}
+
+fn end_by_indexes(job: &Job, failed: usize, succeeded: usize, completions: i32) -> Option<End> {
+    let max = job
+        .spec
+        .max_failed_indexes
+        .and_then(|it| usize::try_from(it).ok());
+    if max.is_some_and(|max| failed > max) {
+        let message = "Job has exceeded the specified maximal number of failed indexes";
+        return Some(failure("MaxFailedIndexesExceeded", message));
+    }
+    let completions = usize::try_from(completions).unwrap_or(0);
+    let all_are_over = failed > 0 && failed + succeeded >= completions;
+    all_are_over.then(|| failure("FailedIndexes", "Job has failed indexes"))
+}
+
+/// A number in an annotation; 0 without one.
+pub(super) fn counted(pod: &Pod, annotation: &str) -> i32 {
+    let text = pod.metadata.annotations.get(annotation);
+    text.and_then(|it| it.parse().ok()).unwrap_or(0)
+}
+
+/// How often the index of a pod had failed before the pod, counted or not.
+fn failures_of_index(pod: &Pod) -> i32 {
+    counted(pod, INDEX_FAILURES) + counted(pod, INDEX_IGNORED)
+}
+
+/// Until when an index whose pod has failed is not tried again.
+pub(super) fn wait_of_index(pod: &Pod) -> i64 {
+    finish_time(pod).saturating_add(back_off(failures_of_index(pod) + 1))
+}
+
+fn back_off(failures: i32) -> i64 {
+    let doubled = u32::try_from(failures - 1).unwrap_or(0).min(20);
+    BACK_OFF.saturating_mul(1 << doubled).min(BACK_OFF_MAX)
+}
+
+/// When a pod ended, as far as it says.
+fn finish_time(pod: &Pod) -> i64 {
+    let containers = pod.status.container_statuses.iter();
+    let ends = containers.filter_map(|it| it.state.terminated.as_ref()?.finished_at.as_deref());
+    let last = ends.filter_map(unix_nanos).max();
+    let unready = || {
+        let ready = pod
+            .status
+            .conditions
+            .iter()
+            .find(|it| it.type_ == "Ready")?;
+        let since = ready.last_transition_time.as_deref();
+        since
+            .filter(|_| ready.status == "False")
+            .and_then(unix_nanos)
+    };
+    let metadata = &pod.metadata;
+    // The wish to delete it came a grace period before.
+    let deletion = || {
+        let end = metadata
+            .deletion_timestamp
+            .as_deref()
+            .and_then(unix_nanos)?;
+        let grace = metadata.deletion_grace_period_seconds.unwrap_or(0);
+        Some(end - grace * SECOND)
+    };
+    let creation = || metadata.creation_timestamp.as_deref().and_then(unix_nanos);
+    last.or_else(unready)
+        .or_else(deletion)
+        .or_else(creation)
+        .unwrap_or(0)
+}
+
+impl Failures {
+    /// Notes which pods have ended since this was last asked.
+    pub(super) fn note(&mut self, job: &Job, members: &[Member<'_>]) {
+        for member in members.iter().filter(|it| it.has_finalizer()) {
+            let pod = member.pod;
+            if pod.status.phase == "Succeeded" {
+                self.last_success = self.last_success.max(Some(finish_time(pod)));
+            } else if has_failed(job, pod) {
+                let uid = &pod.metadata.uid;
+                self.failed
+                    .entry(uid.clone())
+                    .or_insert_with(|| finish_time(pod));
+            }
+        }
+        let last_success = self.last_success;
+        self.failed
+            .retain(|_, time| last_success.is_none_or(|success| *time > success));
+    }
+
+    /// Until when no pod is made.
+    pub(super) fn wait_until(&self) -> Option<i64> {
+        let last = self.failed.values().max()?;
+        let count = i32::try_from(self.failed.len()).unwrap_or(i32::MAX);
+        Some(last.saturating_add(back_off(count)))
+    }
+}

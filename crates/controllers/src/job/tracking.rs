@@ -1,0 +1,223 @@
+//! Counting the pods of a Job, each once, and saying when it is over.
+
+use std::collections::HashSet;
+
+use outrank_api::time::rfc3339;
+use outrank_api::types::{JobStatus, WorkloadCondition};
+
+use super::policies::{self, Verdict};
+use super::progress::End;
+use super::{
+    Member, Turn, has_failed, indexed_completions, indexes, is_suspended, without_finalizer,
+};
+use crate::conditions::{self, condition};
+use crate::controller::Plan;
+use crate::pod_state::is_ready;
+use crate::write::{Event, Write};
+
+/// How many pods are counted at a time.
+const UNCOUNTED_MAX: usize = 500;
+
+impl<'w> Turn<'w> {
+    /// Writes the status, then lets pods that are in it go.
+    pub(super) fn track(&self, plan: &mut Plan) {
+        let old = &self.job.status;
+        let mut status = old.clone();
+        let active = &self.progress.active;
+        status.active = active.len() as i32;
+        status.ready = Some(active.iter().filter(|it| is_ready(it.pod)).count() as i32);
+        status.terminating = Some(self.progress.terminating);
+        if status.start_time.is_none() && !is_suspended(self.job) {
+            status.start_time = Some(rfc3339(self.now));
+        }
+        self.settle(&mut status);
+        let (counted, is_all) = self.count(&mut status);
+        let mut events = Vec::new();
+        match &self.progress.end {
+            None => events.extend(self.note_suspension(&mut status)),
+            Some(end) => {
+                self.announce(end, &mut status);
+                let uncounted = status.uncounted_terminated_pods.as_ref();
+                let is_settled =
+                    uncounted.is_none_or(|it| it.succeeded.is_empty() && it.failed.is_empty());
+                let rests = active.is_empty() && self.progress.terminating == 0;
+                if is_all && counted.is_empty() && is_settled && rests {
+                    events.extend(self.finish(end, &mut status));
+                }
+            }
+        }
+        plan.step(Write::status(self.stored, old, &status));
+        plan.step(events);
+        plan.step(counted.iter().map(|it| without_finalizer(it.stored)));
+    }
+
+    /// Moves pods without finalizer from the list of uncounted ones into the sums.
+    fn settle(&self, status: &mut JobStatus) {
+        let with_finalizer = self.members.iter().filter(|it| it.has_finalizer());
+        let waiting: HashSet<&String> = with_finalizer.map(|it| &it.pod.metadata.uid).collect();
+        let uncounted = status
+            .uncounted_terminated_pods
+            .get_or_insert_with(Default::default);
+        let before = (uncounted.succeeded.len(), uncounted.failed.len());
+        uncounted.succeeded.retain(|uid| waiting.contains(uid));
+        uncounted.failed.retain(|uid| waiting.contains(uid));
+        status.succeeded += (before.0 - uncounted.succeeded.len()) as i32;
+        status.failed += (before.1 - uncounted.failed.len()) as i32;
+    }
+
+    /// Adds pods that have ended to the list of uncounted ones. Returns those whose finalizer
+    /// may go once that is written, and whether these are all.
+    fn count(&self, status: &mut JobStatus) -> (Vec<Member<'w>>, bool) {
+        let job = self.job;
+        let completions = indexed_completions(job);
+        let is_over = self.progress.end.is_some() || job.metadata.deletion_timestamp.is_some();
+        let has_lost = matches!(self.progress.end, Some(End::Failure(..)));
+        let uncounted = status
+            .uncounted_terminated_pods
+            .get_or_insert_with(Default::default);
+        let prior = completions.map(|it| indexes::read(&status.completed_indexes, it));
+        let mut done = prior.unwrap_or_default();
+        let mut counted = Vec::new();
+        let mut is_all = true;
+        let mut new_indexes = 0;
+        let mut members: Vec<Member<'w>> = self.members.clone();
+        members.sort_by_key(|it| it.index);
+        for member in members.into_iter().filter(Member::has_finalizer) {
+            let uid = &member.pod.metadata.uid;
+            let is_success = member.pod.status.phase == "Succeeded";
+            let is_failure = has_failed(job, member.pod);
+            let waits = member
+                .index
+                .and_then(|it| self.progress.to_replace.get(&it));
+            let waits = waits.is_some_and(|it| it.metadata.uid == *uid);
+            if !(is_over || is_success || is_failure && !waits) {
+                continue;
+            }
+            if new_indexes + uncounted.succeeded.len() + uncounted.failed.len() >= UNCOUNTED_MAX {
+                is_all = false;
+                break;
+            }
+            counted.push(member);
+            let is_valid = completions.is_none() || member.index.is_some();
+            if is_success && !uncounted.failed.contains(uid) {
+                match (completions, member.index) {
+                    // The number itself tells that it is counted.
+                    (Some(_), Some(index)) => new_indexes += usize::from(done.insert(index)),
+                    (Some(_), None) => {}
+                    (None, _) if uncounted.succeeded.contains(uid) => {}
+                    (None, _) => uncounted.succeeded.push(uid.clone()),
+                }
+            } else if (is_failure || has_lost) && is_valid && !uncounted.failed.contains(uid) {
+                // When the job has failed, so have all pods that have not ended.
+                if policies::verdict(job, member.pod) != Verdict::Ignore {
+                    uncounted.failed.push(uid.clone());
+                }
+            }
+        }
+        if completions.is_some() {
+            status.succeeded = done.len() as i32;
+            status.completed_indexes = indexes::write(&done);
+            status.failed_indexes = self.progress.failed_indexes.as_ref().map(indexes::write);
+        }
+        (counted, is_all)
+    }
+
+    /// Says that the job is about to be over.
+    fn announce(&self, end: &End, status: &mut JobStatus) {
+        let (condition_type, reason, message) = match end {
+            End::Success(reason, message) => ("SuccessCriteriaMet", reason, message),
+            End::Failure(reason, message) => ("FailureTarget", reason, message),
+        };
+        self.ensure(status, condition_type, "True", reason, message);
+    }
+
+    /// Says that the job is over.
+    fn finish(&self, end: &End, status: &mut JobStatus) -> Vec<Write> {
+        match end {
+            End::Success(reason, message) => {
+                self.ensure(status, "Complete", "True", reason, message);
+                status.completion_time = Some(rfc3339(self.now));
+                let message = "Too many succeeded pods running after completion count reached";
+                let completions = self.job.spec.completions;
+                let too_many = completions.is_some_and(|it| status.succeeded > it);
+                let too_many = too_many.then(|| {
+                    Event::warning(self.stored, "TooManySucceededPods", message.to_owned())
+                });
+                let completed = Event::normal(self.stored, "Completed", "Job completed".to_owned());
+                too_many
+                    .into_iter()
+                    .chain([completed])
+                    .map(Write::Event)
+                    .collect()
+            }
+            End::Failure(reason, message) => {
+                self.ensure(status, "Failed", "True", reason, message);
+                let reason = known_reason(reason);
+                vec![Write::Event(Event::warning(
+                    self.stored,
+                    reason,
+                    message.clone(),
+                ))]
+            }
+        }
+    }
+
+    /// Says whether the job is held. When it goes on, its time begins anew.
+    fn note_suspension(&self, status: &mut JobStatus) -> Option<Write> {
+        let (value, reason, message, event) = match is_suspended(self.job) {
+            true => ("True", "JobSuspended", "Job suspended", "Suspended"),
+            false => ("False", "JobResumed", "Job resumed", "Resumed"),
+        };
+        if !self.ensure(status, "Suspended", value, reason, message) {
+            return None;
+        }
+        if value == "False" {
+            status.start_time = Some(rfc3339(self.now));
+        }
+        let event = Event::normal(self.stored, event, message.to_owned());
+        Some(Write::Event(event))
+    }
+
+    /// Sets a condition where it stands. True if something has changed; that something is not so
+    /// is only said where it was so before.
+    fn ensure(
+        &self,
+        status: &mut JobStatus,
+        condition_type: &str,
+        value: &str,
+        reason: &str,
+        message: &str,
+    ) -> bool {
+        let new = WorkloadCondition {
+            last_probe_time: Some(rfc3339(self.now)),
+            ..condition(condition_type, value, reason, message.to_owned(), self.now)
+        };
+        let known = conditions::find(&status.conditions, condition_type);
+        let is_same = known.is_some_and(|it| {
+            (it.status.as_str(), it.reason.as_str(), it.message.as_str())
+                == (value, reason, message)
+        });
+        if is_same || known.is_none() && value == "False" {
+            return false;
+        }
+        let mut conditions = status.conditions.iter_mut();
+        match conditions.find(|it| it.type_ == condition_type) {
+            Some(known) => *known = new,
+            None => status.conditions.push(new),
+        }
+        true
+    }
+}
+
+/// Reasons of failure, as events take them.
+fn known_reason(reason: &str) -> &'static str {
+    const REASONS: [&str; 5] = [
+        "BackoffLimitExceeded",
+        "DeadlineExceeded",
+        "FailedIndexes",
+        "MaxFailedIndexesExceeded",
+        "PodFailurePolicy",
+    ];
+    let known = REASONS.into_iter().find(|it| *it == reason);
+    known.unwrap_or("Failed")
+}

@@ -1,0 +1,541 @@
+//! StatefulSets: pods with numbers, names and claims that stay theirs.
+//!
+//! Pods are made in the order of their ordinals, each when the one before is available, and
+//! deleted in the opposite order; with `podManagementPolicy: Parallel`, all at once. When the
+//! template changes, the pods of the highest ordinals are replaced first, as many at a time as
+//! `maxUnavailable` says, down to `partition`; or, with the strategy `OnDelete`, each when somebody
+//! deletes it. A claim of a pod outlives it, unless the set's retention policy says otherwise.
+//!
+//! Source: `pkg/controller/statefulset`, Kubernetes 1.36.
+
+mod claims;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use outrank_api::decode::ObjectKind;
+use outrank_api::labels::Selector;
+use outrank_api::types::{
+    ControllerRevision, PersistentVolumeClaim, Pod, RollingUpdate, StatefulSet, StatefulSetStatus,
+};
+use serde_json::json;
+
+use crate::claim::claim;
+use crate::controller::{Controller, Plan};
+use crate::controller_revision::{Revision, Revisions, TEMPLATE_SPEC, Template};
+use crate::deployment::scaled;
+use crate::new_pod::NewPod;
+use crate::pod_edit::PodEdit;
+use crate::pod_state::{Availability, is_going, is_ready};
+use crate::replica_set::owners;
+use crate::workloads::ordinal_of;
+use crate::world::{Key, Kind, Seen, Stored, World};
+use crate::write::{Event, Outcome, Refusal, Write};
+
+const REVISION_LABEL: &str = "controller-revision-hash";
+const NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
+const INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
+
+/// The controller of StatefulSets.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StatefulSetController;
+
+impl Controller for StatefulSetController {
+    fn name(&self) -> &'static str {
+        "statefulset-controller"
+    }
+
+    fn concerned(&mut self, seen: &Seen, world: &World, _: i64) -> Vec<Key> {
+        match &seen.key.kind {
+            Kind::Known(ObjectKind::StatefulSet) => vec![seen.key.clone()],
+            Kind::Known(ObjectKind::Pod) => owners::<StatefulSet>(seen, world),
+            Kind::Known(ObjectKind::ControllerRevision) => owners::<StatefulSet>(seen, world),
+            // A pod may have waited for an old claim of its name to go.
+            Kind::Known(ObjectKind::PersistentVolumeClaim) if seen.new.is_none() => {
+                let sets = world.within::<StatefulSet>(&seen.key.namespace);
+                let mine = sets.filter(|set| claims::pod_of(set, &seen.key.name).is_some());
+                mine.map(|set| Key::of::<StatefulSet>(&set.metadata))
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn reconcile(&mut self, key: &Key, world: &World, now: i64) -> Plan {
+        let mut plan = Plan::nothing();
+        if let Some(stored) = world.stored(key)
+            && let Some(set) = stored.get::<StatefulSet>()
+        {
+            reconcile(stored, set, world, now, &mut plan);
+        }
+        plan
+    }
+
+    fn refused(
+        &mut self,
+        key: &Key,
+        world: &World,
+        _: i64,
+        refusals: &[(Write, Refusal)],
+    ) -> Vec<Write> {
+        let Some(stored) = world.stored(key) else {
+            return Vec::new();
+        };
+        let Some(set) = stored.get::<StatefulSet>() else {
+            return Vec::new();
+        };
+        let mut writes = Vec::new();
+        for (write, refusal) in refusals {
+            let Write::Create(create) = write else {
+                continue;
+            };
+            let name = &create.object.metadata().name;
+            if create.object.get::<ControllerRevision>().is_some() && refusal.already_exists() {
+                let mut status = set.status.clone();
+                *status.collision_count.get_or_insert(0) += 1;
+                writes.extend(Write::status(stored, &set.status, &status));
+            }
+            if create.object.get::<PersistentVolumeClaim>().is_some()
+                && let Some(pod) = claims::pod_of(set, name)
+            {
+                let error = &refusal.message;
+                let set = &set.metadata.name;
+                let message = format!(
+                    "create Pod {pod} in StatefulSet {set} failed error: failed to create PVC \
+                     {name}: {error}"
+                );
+                writes.push(Write::Event(Event::warning(
+                    stored,
+                    "FailedCreate",
+                    message,
+                )));
+            }
+        }
+        writes
+    }
+
+    fn tell(&self, key: &Key, world: &World, write: &Write, outcome: &Outcome) -> Option<Event> {
+        let stored = world.stored(key)?;
+        let set = stored.get::<StatefulSet>()?;
+        let (verb, kind, name) = match write {
+            Write::Create(it) => (
+                "create",
+                it.object.kind(),
+                it.object.metadata().name.as_str(),
+            ),
+            Write::Delete(it) => match it.key.kind {
+                Kind::Known(kind) => ("delete", kind, &*it.key.name),
+                Kind::Other(_) => return None,
+            },
+            Write::Patch(_) | Write::Event(_) => return None,
+        };
+        let set = &set.metadata.name;
+        let (what, success) = match kind {
+            ObjectKind::Pod => (format!("Pod {name}"), "successful"),
+            ObjectKind::PersistentVolumeClaim => {
+                let pod = claims::pod_of(stored.get()?, name)?;
+                match outcome {
+                    Outcome::Refused(_) => (format!("Claim {name} for Pod {pod}"), ""),
+                    _ => (format!("Claim {name} Pod {pod}"), "success"),
+                }
+            }
+            _ => return None,
+        };
+        let of = format!("{verb} {what} in StatefulSet {set}");
+        Some(match (outcome, verb) {
+            (Outcome::Refused(refusal), "delete") if refusal.is_not_found() => return None,
+            (Outcome::Refused(refusal), verb) => {
+                let reason = if verb == "create" {
+                    "FailedCreate"
+                } else {
+                    "FailedDelete"
+                };
+                let message = format!("{of} failed error: {}", refusal.message);
+                Event::warning(stored, reason, message)
+            }
+            (_, "create") => Event::normal(stored, "SuccessfulCreate", format!("{of} {success}")),
+            _ => Event::normal(stored, "SuccessfulDelete", format!("{of} {success}")),
+        })
+    }
+}
+
+fn reconcile(stored: &Stored, set: &StatefulSet, world: &World, now: i64, plan: &mut Plan) {
+    let Ok(selector) = Selector::from_label_selector(set.spec.selector.as_ref()) else {
+        return;
+    };
+    let is_member = |pod: &Pod| ordinal_of(set, pod).is_some();
+    let claimed = claim::<Pod>(world, stored, &selector, is_member);
+    let is_waiting = !claimed.writes.is_empty();
+    plan.step(claimed.writes);
+    let revisions = Revisions::of(world, stored, &selector, plan);
+    let template = Template {
+        owner: stored,
+        template: &set.spec.template,
+        collisions: set.status.collision_count,
+        hash_label: "controller.kubernetes.io/hash",
+    };
+    let update = match revisions.current(&template) {
+        Ok(update) => update,
+        Err(write) => return plan.step([write]),
+    };
+    // What was adopted is known next time.
+    if is_waiting {
+        return;
+    }
+    let mut known = revisions.all.iter();
+    let current = known.find(|it| it.name() == set.status.current_revision);
+    let members = claimed.own.iter().filter_map(|it| {
+        let pod = it.get::<Pod>()?;
+        let ordinal = ordinal_of(set, pod)?;
+        Some((ordinal, Member { stored: it, pod }))
+    });
+    let turn = Turn {
+        stored,
+        set,
+        world,
+        now,
+        update,
+        current: *current.unwrap_or(&update),
+        members: members.collect(),
+    };
+    let status = turn.status(plan);
+    plan.step(Write::status(stored, &set.status, &status));
+    if set.metadata.deletion_timestamp.is_none() {
+        turn.go_on(plan);
+    }
+    let live = |it: &Revision<'_>| {
+        let labels = turn.members.values().map(|it| it.revision());
+        it.name() == update.name()
+            || it.name() == turn.current.name()
+            || labels.flatten().any(|label| label == it.name())
+    };
+    plan.step(revisions.truncate(set.spec.revision_history_limit, live));
+}
+
+/// A pod of the set.
+struct Member<'w> {
+    stored: &'w Arc<Stored>,
+    pod: &'w Pod,
+}
+
+impl<'w> Member<'w> {
+    fn revision(&self) -> Option<&'w String> {
+        self.pod.metadata.labels.get(REVISION_LABEL)
+    }
+
+    /// Running and ready.
+    fn is_ready(&self) -> bool {
+        self.pod.status.phase == "Running" && is_ready(self.pod)
+    }
+
+    fn is_going(&self) -> bool {
+        is_going(self.pod)
+    }
+}
+
+/// One look at a set.
+struct Turn<'w> {
+    stored: &'w Stored,
+    set: &'w StatefulSet,
+    world: &'w World,
+    now: i64,
+    /// The revision of the template.
+    update: Revision<'w>,
+    /// The one before, while pods of it are kept.
+    current: Revision<'w>,
+    /// By ordinal.
+    members: BTreeMap<i64, Member<'w>>,
+}
+
+impl Turn<'_> {
+    fn wanted(&self) -> Range<i64> {
+        crate::workloads::ordinals(self.set)
+    }
+
+    fn is_ordered(&self) -> bool {
+        self.set.spec.pod_management_policy != "Parallel"
+    }
+
+    fn rolling(&self) -> Option<&RollingUpdate> {
+        self.set.spec.update_strategy.rolling_update.as_ref()
+    }
+
+    fn partition(&self) -> i64 {
+        let partition = self.rolling().and_then(|it| it.partition);
+        i64::from(partition.unwrap_or(0))
+    }
+
+    fn availability(&self, member: &Member<'_>) -> Availability {
+        match member.pod.status.phase == "Running" {
+            true => Availability::of(member.pod, self.set.spec.min_ready_seconds, self.now),
+            false => Availability::NotReady,
+        }
+    }
+
+    /// Whether a member is available and stays.
+    fn is_up(&self, member: &Member<'_>) -> bool {
+        self.availability(member) == Availability::Now && !member.is_going()
+    }
+
+    fn go_on(&self, plan: &mut Plan) {
+        let claims = self.members.iter();
+        plan.step(claims.flat_map(|(ordinal, it)| self.keep_claims(*ordinal, it)));
+        let is_settled = match self.is_ordered() {
+            true => self.make_in_order(plan),
+            false => self.make_at_once(plan),
+        };
+        if is_settled && self.remove_surplus(plan) {
+            plan.step(self.replace_outdated());
+        }
+    }
+
+    /// Sees to the members in order. False if one has to be waited for.
+    fn make_in_order(&self, plan: &mut Plan) -> bool {
+        for ordinal in self.wanted() {
+            let Some(member) = self.members.get(&ordinal) else {
+                self.create(&[ordinal], plan);
+                return false;
+            };
+            if let Some(delete) = replace_ended(member) {
+                plan.step(delete);
+                return false;
+            }
+            if member.pod.status.phase == "Pending" {
+                plan.step(self.missing_claims(ordinal));
+            }
+            match self.availability(member) {
+                _ if member.is_going() => return false,
+                Availability::Now => {}
+                Availability::At(time) => {
+                    plan.look_at(time);
+                    return false;
+                }
+                Availability::NotReady => return false,
+            }
+            plan.step(put_right(ordinal, member));
+        }
+        true
+    }
+
+    /// Sees to all members, in no order.
+    fn make_at_once(&self, plan: &mut Plan) -> bool {
+        let mut missing = Vec::new();
+        for ordinal in self.wanted() {
+            let Some(member) = self.members.get(&ordinal) else {
+                missing.push(ordinal);
+                continue;
+            };
+            if let Some(delete) = replace_ended(member) {
+                plan.step(delete);
+                continue;
+            }
+            if member.pod.status.phase == "Pending" {
+                plan.step(self.missing_claims(ordinal));
+            }
+            if let Availability::At(time) = self.availability(member) {
+                plan.look_at(time);
+            }
+            plan.step(put_right(ordinal, member));
+        }
+        let mut rest = missing.as_slice();
+        let mut size = 1;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(size.min(rest.len()));
+            self.create(now, plan);
+            rest = later;
+            size *= 2;
+        }
+        true
+    }
+
+    /// Deletes members beyond the range, the highest first. False if one has to be waited for.
+    fn remove_surplus(&self, plan: &mut Plan) -> bool {
+        let wanted = self.wanted();
+        let is_surplus = |ordinal: &i64| !wanted.contains(ordinal);
+        let surplus = self.members.iter().rev().filter(|it| is_surplus(it.0));
+        let first_down = self.first_down();
+        for (ordinal, member) in surplus {
+            if member.is_going() {
+                match self.is_ordered() {
+                    true => return false,
+                    false => continue,
+                }
+            }
+            if !self.is_ordered() {
+                plan.step([Write::delete(member.stored)]);
+                continue;
+            }
+            if self.availability(member) != Availability::Now && first_down != Some(*ordinal) {
+                if let Availability::At(time) = self.availability(member) {
+                    plan.look_at(time);
+                }
+                return false;
+            }
+            plan.step([Write::delete(member.stored)]);
+            return false;
+        }
+        true
+    }
+
+    /// The first member that is not up: of those wanted, else of the surplus.
+    fn first_down(&self) -> Option<i64> {
+        let wanted = self.wanted();
+        let mut down = wanted.clone().filter(|ordinal| {
+            let member = self.members.get(ordinal);
+            !member.is_some_and(|it| self.is_up(it))
+        });
+        let mut surplus = self.members.iter().filter(|it| !wanted.contains(it.0));
+        down.next()
+            .or_else(|| surplus.find(|it| !self.is_up(it.1)).map(|it| *it.0))
+    }
+
+    /// Deletes members of an old revision, the highest first, as many as may be unavailable.
+    fn replace_outdated(&self) -> Vec<Write> {
+        if self.set.spec.update_strategy.type_ == "OnDelete" {
+            return Vec::new();
+        }
+        let wanted = self.wanted();
+        let count = i32::try_from(wanted.end - wanted.start).unwrap_or(i32::MAX);
+        let allowed = self.rolling().and_then(|it| it.max_unavailable.as_ref());
+        let allowed = allowed
+            .map_or(1, |it| scaled(Some(it), count, false))
+            .max(1);
+        let up = wanted
+            .clone()
+            .filter_map(|ordinal| self.members.get(&ordinal));
+        let up = up.filter(|it| self.is_up(it)).count() as i32;
+        let room = usize::try_from(allowed - (count - up)).unwrap_or(0);
+        let first = wanted.start.saturating_add(self.partition());
+        let outdated = self.members.range(first..).rev();
+        let outdated = outdated.filter(|(ordinal, member)| {
+            let is_old = member.revision().is_none_or(|it| it != self.update.name());
+            wanted.contains(ordinal) && is_old && !member.is_going()
+        });
+        outdated
+            .take(room)
+            .map(|(_, member)| Write::delete(member.stored))
+            .collect()
+    }
+
+    /// Makes pods, first the claims of each.
+    fn create(&self, ordinals: &[i64], plan: &mut Plan) {
+        let fresh = ordinals
+            .iter()
+            .copied()
+            .filter(|it| !self.has_stale_claim(*it));
+        let fresh: Vec<i64> = fresh.collect();
+        plan.step(fresh.iter().flat_map(|it| self.missing_claims(*it)));
+        plan.step(fresh.iter().map(|it| self.new_pod(*it)));
+    }
+
+    fn new_pod(&self, ordinal: i64) -> Write {
+        let set = self.set;
+        let name = self.pod_name(ordinal);
+        let is_old = match set.spec.update_strategy.type_.as_str() {
+            "OnDelete" => false,
+            _ => ordinal < self.wanted().start.saturating_add(self.partition()),
+        };
+        let old = Some(self.current).filter(|it| is_old && it.name() != self.update.name());
+        let old = old.and_then(|it| Some((it, it.template()?)));
+        let (revision, mut pod) = match old {
+            Some((old, template)) => {
+                let source = Some(old.source());
+                let pod = NewPod::from_source(self.stored, &template, source, TEMPLATE_SPEC);
+                (old.name(), pod)
+            }
+            None => {
+                let template = &set.spec.template;
+                let pod = NewPod::of(self.stored, template, "/spec/template/spec");
+                (self.update.name(), pod)
+            }
+        };
+        pod.label(NAME_LABEL, name.as_str());
+        pod.label(INDEX_LABEL, ordinal.to_string());
+        pod.label(REVISION_LABEL, revision);
+        let templates = &set.spec.volume_claim_templates;
+        if !templates.is_empty() {
+            let claims = templates.iter().map(|it| {
+                let volume = it.metadata.name.clone();
+                (volume.clone(), format!("{volume}-{name}"))
+            });
+            pod.edits.push(PodEdit::Claims(claims.collect()));
+        }
+        pod.edits.push(PodEdit::Hostname(name.clone()));
+        if !set.spec.service_name.is_empty() {
+            pod.edits
+                .push(PodEdit::Subdomain(set.spec.service_name.clone()));
+        }
+        pod.metadata.name = name;
+        pod.create()
+    }
+
+    fn pod_name(&self, ordinal: i64) -> String {
+        format!("{}-{ordinal}", self.set.metadata.name)
+    }
+
+    fn status(&self, plan: &mut Plan) -> StatefulSetStatus {
+        let old = &self.set.status;
+        let mut status = StatefulSetStatus {
+            observed_generation: self.set.metadata.generation,
+            current_revision: self.current.name().to_owned(),
+            update_revision: self.update.name().to_owned(),
+            collision_count: Some(old.collision_count.unwrap_or(0)),
+            conditions: old.conditions.clone(),
+            ..Default::default()
+        };
+        for member in self.members.values() {
+            status.replicas += 1;
+            status.ready_replicas += i32::from(member.is_ready());
+            match self.availability(member) {
+                Availability::Now => status.available_replicas += 1,
+                Availability::At(time) => plan.look_at(time),
+                Availability::NotReady => {}
+            }
+            let revision = member.revision().filter(|_| !member.is_going());
+            let is = |it: &Revision<'_>| i32::from(revision.is_some_and(|name| name == it.name()));
+            status.current_replicas += is(&self.current);
+            status.updated_replicas += is(&self.update);
+        }
+        let wanted = self.set.spec.replicas.unwrap_or(1);
+        let counts = [
+            status.updated_replicas,
+            status.ready_replicas,
+            status.replicas,
+        ];
+        let is_rolling = self.set.spec.update_strategy.type_ != "OnDelete";
+        if is_rolling && counts.iter().all(|count| *count == wanted) {
+            status.current_replicas = status.updated_replicas;
+            status.current_revision = status.update_revision.clone();
+        }
+        status
+    }
+}
+
+/// Deletes a member that has ended, whatever its exit code: another of its name follows. `None`
+/// if it has not; nothing to delete if it is going.
+fn replace_ended(member: &Member<'_>) -> Option<Option<Write>> {
+    let delete = || (!member.is_going()).then(|| Write::delete(member.stored));
+    member.pod.is_finished().then(delete)
+}
+
+/// Gives a member the labels that its name says.
+fn put_right(ordinal: i64, member: &Member<'_>) -> Option<Write> {
+    let metadata = &member.pod.metadata;
+    let labels = [
+        (NAME_LABEL, metadata.name.clone()),
+        (INDEX_LABEL, ordinal.to_string()),
+    ];
+    let mut wrong = labels
+        .into_iter()
+        .filter(|(key, value)| metadata.labels.get(*key) != Some(value));
+    let first = wrong.next()?;
+    let labels = std::iter::once(first).chain(wrong);
+    let labels: serde_json::Map<String, serde_json::Value> = labels
+        .map(|(key, value)| (key.to_owned(), value.into()))
+        .collect();
+    Some(Write::patch(
+        member.stored,
+        json!({"metadata": {"labels": labels}}),
+    ))
+}

@@ -10,6 +10,7 @@
 //! * [`world`]: what they know; [`write`](mod@write): what they want written;
 //! * [`deployment`], [`replica_set`], [`stateful_set`], [`daemon_set`], [`job`], [`cron_job`]:
 //!   the controllers of workloads, together [`workload_controllers`];
+//! * the others, together [`cluster_controllers`], are named below;
 //! * [`virtual_cluster`]: a cluster in memory where they run under a virtual clock;
 //! * [`volumes`]: claims become bound to volumes;
 //! * [`disruption`]: how many pods PodDisruptionBudgets allow to go;
@@ -77,6 +78,24 @@ pub fn workload_controllers() -> Vec<Box<dyn Controller + Send>> {
         Box::new(job::JobController::default()),
         Box::new(job::ttl::TtlAfterFinishedController),
         Box::new(cron_job::CronJobController),
+    ]
+}
+
+/// The controllers that keep a cluster in order: of taints and nodes, of what goes along when
+/// other things go, and of the statuses of budgets and quotas. The garbage collector takes owners
+/// that are not there for gone; see [`garbage_collection::GarbageCollector::knowing`] where not
+/// everything is known.
+pub fn cluster_controllers(
+    nodes: node_lifecycle::NodeLifecycleOptions,
+) -> Vec<Box<dyn Controller + Send>> {
+    vec![
+        Box::new(node_lifecycle::NodeLifecycleController::new(nodes)),
+        Box::new(taint_eviction::TaintEvictionController::new()),
+        Box::new(pod_garbage_collection::PodGarbageCollector::default()),
+        Box::new(garbage_collection::GarbageCollector::new()),
+        Box::new(namespace_deletion::NamespaceController::new()),
+        Box::new(disruption::DisruptionController::new()),
+        Box::new(quota_status::QuotaStatusController::new()),
     ]
 }
 

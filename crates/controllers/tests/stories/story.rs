@@ -50,6 +50,12 @@ impl Story {
         self
     }
 
+    /// Pods stay pending until somebody says otherwise.
+    pub(crate) fn pods_wait(mut self) -> Self {
+        self.cluster.pod_life = PodLife::Pending;
+        self
+    }
+
     /// Somebody applies these objects, YAML; the controllers work until nothing moves.
     pub(crate) fn apply(&mut self, yaml: &str) -> &mut Self {
         struct Values(Vec<Value>);

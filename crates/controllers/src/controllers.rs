@@ -96,6 +96,7 @@ impl Controllers {
         };
         if let Some(old) = &seen.old
             && !self.at_work.is_empty()
+            && !uid_of(old).is_empty()
             && has_gone(old)
         {
             self.gone.insert(old.metadata().uid.clone());
@@ -103,7 +104,7 @@ impl Controllers {
         self.notice(&seen, now);
     }
 
-    /// Looks at everything again, as if all had just come.
+    /// Looks at these objects again, as if they had changed.
     pub fn resync(&mut self, keys: impl IntoIterator<Item = Key>, now: i64) {
         for key in keys {
             let stored = self.world.stored(&key).cloned();
@@ -273,12 +274,14 @@ fn uid_of(stored: &crate::world::Stored) -> &str {
     &stored.metadata().uid
 }
 
-/// Whether a refusal does not matter: what is to be deleted is not there, or nobody is told.
+/// Whether a refusal does not matter: what is to be deleted is not there, what is to be made
+/// would go with its namespace, or nobody is told.
 fn is_content(write: &Write, refusal: &Refusal) -> bool {
     match write {
+        Write::Create(_) => refusal.namespace_ends(),
         Write::Delete(_) => refusal.is_not_found(),
         Write::Event(_) => true,
-        Write::Create(_) | Write::Patch(_) => false,
+        Write::Patch(_) => false,
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! One call makes one move: it is called again when that has been written.
 //!
-//! * [`revision`](self::revision): the ReplicaSet of the current template, and its number;
+//! * `revision`: the ReplicaSet of the current template, and its number;
 //! * `scaling`: who has how many pods;
 //! * `status`: counts and conditions.
 //!

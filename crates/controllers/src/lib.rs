@@ -31,6 +31,7 @@
 //! let web = Deployment {
 //!     metadata: ObjectMeta { name: "web".into(), namespace: "shop".into(), ..Default::default() },
 //!     spec: DeploymentSpec { replicas: Some(3), ..Default::default() },
+//!     ..Default::default()
 //! };
 //! let pods = reconcile(&[Workload::Deployment(&web)], &[], &[]).unwrap().create;
 //! assert_eq!(pods.len(), 3);

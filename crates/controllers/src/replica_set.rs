@@ -37,14 +37,19 @@ pub struct ReplicaSetController {
     burst_replicas: usize,
 }
 
-impl ReplicaSetController {
-    /// The controller of ReplicaSets.
-    #[allow(clippy::new_without_default)]
-    pub fn new() -> Self {
+impl Default for ReplicaSetController {
+    fn default() -> Self {
         Self {
             kind: ObjectKind::ReplicaSet,
             burst_replicas: BURST_REPLICAS,
         }
+    }
+}
+
+impl ReplicaSetController {
+    /// The controller of ReplicaSets.
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// The controller of ReplicationControllers.

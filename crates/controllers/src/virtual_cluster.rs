@@ -159,8 +159,17 @@ impl VirtualCluster {
         .cloned()
     }
 
-    /// Stores an object as it is, such as one of a dump: with its uid and status.
-    pub fn load(&mut self, stored: Stored) {
+    /// Stores an object as it is, such as one of a dump: with its status, and its uid if it has
+    /// one.
+    pub fn load(&mut self, mut stored: Stored) {
+        let key = stored.key();
+        let now = rfc3339(self.now);
+        stored.change_metadata(|metadata| {
+            if metadata.uid.is_empty() {
+                metadata.uid = uid_of(&[key.kind.name(), &key.namespace, &key.name]);
+            }
+            metadata.creation_timestamp.get_or_insert(now);
+        });
         self.store(stored);
     }
 
@@ -257,7 +266,7 @@ impl VirtualCluster {
     pub fn end_pod(&mut self, key: &Key) {
         let stored = self.objects.get(key);
         if stored.is_some_and(|it| it.metadata().deletion_timestamp.is_some()) {
-            self.set_pod_status(key, "Succeeded", false);
+            self.set_pod_status(key, "Failed", false);
             self.finish_if_going(key);
         }
     }
@@ -493,6 +502,7 @@ impl VirtualCluster {
         }
         let mut stored = Stored::whole(value);
         stored.object_mut().into_iter().for_each(default_object);
+        stored.share_specs_with(&known);
         if known.raw().is_none() {
             stored.forget_raw_of(&known);
         }

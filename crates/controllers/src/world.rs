@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use outrank_api::decode::{LoadedObject, Object, ObjectKind, Typed, decode_value};
-use outrank_api::types::{ObjectMeta, Pod};
+use outrank_api::types::{ObjectMeta, Pod, PodSpec};
 use serde_json::{Value, json};
 
 use crate::write::{difference, merge};
@@ -247,6 +247,19 @@ impl Stored {
         self.raw = None;
     }
 
+    /// Shares the spec of a pod or a template with an earlier version, if it is the same: pods
+    /// of one template go on sharing theirs.
+    pub(crate) fn share_specs_with(&mut self, earlier: &Self) {
+        let mut earlier = earlier.object().cloned();
+        let old = earlier.as_mut().and_then(spec_mut);
+        let new = self.object_mut().and_then(spec_mut);
+        if let (Some(new), Some(old)) = (new, old)
+            && new == old
+        {
+            *new = old.clone();
+        }
+    }
+
     /// Changes a typed object in both forms.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut Object)) {
         let Content::Known(object) = &mut self.content else {
@@ -299,6 +312,14 @@ impl From<LoadedObject> for Stored {
 impl From<Object> for Stored {
     fn from(object: Object) -> Self {
         Self::typed(object)
+    }
+}
+
+/// The spec of a pod, or of a workload's template.
+fn spec_mut(object: &mut Object) -> Option<&mut Arc<PodSpec>> {
+    match object {
+        Object::Pod(pod) => Some(&mut pod.spec),
+        other => other.template_mut().map(|(template, _)| &mut template.spec),
     }
 }
 

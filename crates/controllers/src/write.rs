@@ -240,7 +240,7 @@ impl Write {
     pub fn delete(object: &Stored) -> Self {
         Self::Delete(Delete {
             key: object.key(),
-            uid: Some(object.metadata().uid.clone()),
+            uid: uid_of(object),
             resource_version: None,
             grace_seconds: None,
             propagation: None,
@@ -253,7 +253,7 @@ impl Write {
             key: object.key(),
             subresource: None,
             changes,
-            uid: Some(object.metadata().uid.clone()),
+            uid: uid_of(object),
             resource_version: None,
         }))
     }
@@ -280,10 +280,16 @@ impl Write {
             key: object.key(),
             subresource: Some(Subresource::Status),
             changes: json!({ "status": changes }),
-            uid: Some(object.metadata().uid.clone()),
+            uid: uid_of(object),
             resource_version: None,
         })))
     }
+}
+
+/// The uid of an object, if the API server has given it one.
+fn uid_of(object: &Stored) -> Option<String> {
+    let uid = &object.metadata().uid;
+    (!uid.is_empty()).then(|| uid.clone())
 }
 
 /// The merge patch that makes `new` of `old`; `None` if they are the same.

@@ -117,6 +117,8 @@ pub(super) fn success(job: &Job, succeeded: &BTreeSet<i32>, completions: i32) ->
             wanted.intersection(succeeded).count()
         });
         match (rule.succeeded_count, wanted) {
+            // What cannot be read holds never.
+            (_, Some(wanted)) if wanted.is_empty() => false,
             (Some(count), _) => usize::try_from(count).is_ok_and(|count| there >= count),
             (None, Some(wanted)) => there == wanted.len(),
             (None, None) => false,

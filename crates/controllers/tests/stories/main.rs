@@ -3,6 +3,7 @@
 mod budgets;
 mod daemon_sets;
 mod deployments;
+mod driver;
 mod garbage;
 mod jobs;
 mod namespaces;

@@ -146,20 +146,19 @@ impl NodeLifecycleController {
         let renewed = |node: &str| lease_renewed(world, node);
         let mut findings = self.rounds.round(&nodes, &renewed, now);
         findings.extend(self.rounds.taint_next(world, now));
+        let mut statuses = Vec::new();
         let mut writes = Vec::new();
         for finding in findings {
             match finding {
                 Finding::Unknown { node, conditions } => {
-                    writes.extend(status_write(world, &node, conditions));
+                    statuses.extend(status_write(world, &node, conditions));
                 }
                 Finding::Event {
                     node,
                     uid,
                     reason,
                     message,
-                } => {
-                    writes.push(Write::Event(node_event(&node, uid, reason, message)));
-                }
+                } => writes.push(Write::Event(node_event(&node, uid, reason, message))),
                 Finding::Lost { node } => {
                     self.lost.insert(node);
                 }
@@ -168,24 +167,33 @@ impl NodeLifecycleController {
                 }
             }
         }
-        self.lost.retain(|node| {
-            let pods = world.pods_on(node);
-            let before = writes.len();
-            writes.extend(pods.flat_map(|pod| not_ready(pod, world, now)));
-            writes.len() > before
-        });
-        plan.step(writes);
-        self.taint_decided(world, now, &mut plan);
-        self.rounds
-            .next_time(now)
-            .into_iter()
-            .for_each(|time| plan.look_at(time));
+        writes.extend(self.pods_of_lost(world, now));
+        // When statuses are written it is our turn again, and then for the taints.
+        if statuses.is_empty() {
+            writes.extend(self.taints_decided(world, now));
+        }
+        plan.step(statuses.into_iter().chain(writes));
+        plan.look_again = self.rounds.next_time(now);
         plan
     }
 
-    /// Writes the taints that were decided on. Those of nodes that the plan changes already have
-    /// to wait until that is done.
-    fn taint_decided(&mut self, world: &World, now: i64, plan: &mut Plan) {
+    /// Makes the pods of lost nodes not ready. Nodes stay lost until it is so.
+    fn pods_of_lost(&mut self, world: &World, now: i64) -> Vec<Write> {
+        let mut writes = Vec::new();
+        self.lost.retain(|node| {
+            let before = writes.len();
+            writes.extend(
+                world
+                    .pods_on(node)
+                    .flat_map(|pod| not_ready(pod, world, now)),
+            );
+            writes.len() > before
+        });
+        writes
+    }
+
+    /// Writes the taints that were decided on, until they are there.
+    fn taints_decided(&mut self, world: &World, now: i64) -> Vec<Write> {
         let mut writes = Vec::new();
         self.decided.retain(|name, key| {
             let stored = world.stored(&Key::new(ObjectKind::Node, "", name));
@@ -200,11 +208,7 @@ impl NodeLifecycleController {
             writes.extend((!is_so).then(|| taints_write(stored, &swapped)));
             !is_so
         });
-        if !writes.is_empty() && plan.steps.is_empty() {
-            plan.step(writes);
-        } else if !writes.is_empty() {
-            plan.look_at(now);
-        }
+        writes
     }
 }
 

@@ -115,37 +115,10 @@ fn keep_status(
     now: i64,
     plan: &mut Plan,
 ) {
-    let told = |event: Event| [Write::Event(event)];
-    let selector = match Selector::from_label_selector(budget.spec.selector.as_ref()) {
-        Ok(selector) => selector,
-        Err(error) => {
-            let text = format!("Failed to get pods: {error}");
-            plan.step(told(Event::warning(stored, "NoPods", text)));
-            return fail_safe(stored, budget, error, now, plan);
-        }
+    let (expected, pods) = match count(stored, budget, world, plan) {
+        Ok(counted) => counted,
+        Err(error) => return fail_safe(stored, budget, error, now, plan),
     };
-    let pods = world.within::<Pod>(&budget.metadata.namespace);
-    let pods: Vec<&Pod> = pods
-        .filter(|pod| selector.matches(&pod.metadata.labels))
-        .collect();
-    if pods.is_empty() {
-        let text = "No matching pods found".to_owned();
-        plan.step(told(Event::normal(stored, "NoPods", text)));
-    }
-    let scale = |owner: &OwnerReference| scale_of(owner, &budget.metadata.namespace, world);
-    let expected = match Expected::of(budget, &pods, &scale) {
-        Ok(expected) => expected,
-        Err(error) => {
-            let text = format!("Failed to calculate the number of expected pods: {error}");
-            let event = Event::warning(stored, "CalculateExpectedPodCountFailed", text);
-            plan.step(told(event));
-            return fail_safe(stored, budget, error, now, plan);
-        }
-    };
-    if expected.has_unmanaged {
-        let text = unmanaged_text(budget.spec.selector.as_ref());
-        plan.step(told(Event::warning(stored, "UnmanagedPods", text)));
-    }
     let mut status = budget.status.clone();
     expire_disrupted(stored, &mut status, &pods, world, now, plan);
     status.observed_generation = budget.metadata.generation;
@@ -156,6 +129,40 @@ fn keep_status(
     };
     set_allowed(&mut status, is_allowed, reason, String::new(), now);
     plan.step(Write::status(stored, &budget.status, &status));
+}
+
+/// Counts the pods of a budget and those that there should be, and tells what is odd about them.
+fn count<'w>(
+    stored: &Stored,
+    budget: &'w PodDisruptionBudget,
+    world: &'w World,
+    plan: &mut Plan,
+) -> Result<(Expected, Vec<&'w Pod>), String> {
+    let mut warn = |reason, text| {
+        plan.step([Write::Event(Event::warning(stored, reason, text))]);
+    };
+    let selector = Selector::from_label_selector(budget.spec.selector.as_ref());
+    let selector = selector.inspect_err(|error| {
+        warn("NoPods", format!("Failed to get pods: {error}"));
+    })?;
+    let namespace = &budget.metadata.namespace;
+    let pods = world.within::<Pod>(namespace);
+    let pods = pods.filter(|pod| selector.matches(&pod.metadata.labels));
+    let pods: Vec<&Pod> = pods.collect();
+    let scale = |owner: &OwnerReference| scale_of(owner, namespace, world);
+    let expected = Expected::of(budget, &pods, &scale).inspect_err(|error| {
+        let text = format!("Failed to calculate the number of expected pods: {error}");
+        warn("CalculateExpectedPodCountFailed", text);
+    })?;
+    if expected.has_unmanaged {
+        let text = unmanaged_text(budget.spec.selector.as_ref());
+        warn("UnmanagedPods", text);
+    }
+    if pods.is_empty() {
+        let text = "No matching pods found".to_owned();
+        plan.step([Write::Event(Event::normal(stored, "NoPods", text))]);
+    }
+    Ok((expected, pods))
 }
 
 /// Forgets pods that are being deleted or have gone, and those that have not gone in time.

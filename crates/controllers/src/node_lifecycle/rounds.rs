@@ -153,7 +153,7 @@ impl Rounds {
         let period = i64::from(self.options.node_monitor_period_seconds.max(1)) * SECOND;
         let round_from = |time: i64| {
             let earliest = self.last_round.map_or(start, |last| time.max(last + 1));
-            start + (earliest.max(now) - start).div_ceil_to(period)
+            next_multiple(start, earliest.max(now), period)
         };
         if self.has_changed {
             return Some(round_from(now));
@@ -167,7 +167,7 @@ impl Rounds {
         let (since, _) = zone.waiting.first()?;
         let start = self.started_at?;
         let earliest = zone.limiter.free_at()?.max(*since).max(now);
-        Some(start + (earliest - start).max(0).div_ceil_to(TAINT_PERIOD))
+        Some(next_multiple(start, earliest, TAINT_PERIOD))
     }
 
     /// Takes note of nodes that are new or gone.
@@ -225,14 +225,7 @@ impl Rounds {
             }
         }
         if was.as_deref() == Some("True") && is.as_deref() != Some("True") {
-            let message = format!("Node {name} status is now: NodeNotReady");
-            findings.push(Finding::Event {
-                node: name.clone(),
-                uid: node.metadata.uid.clone(),
-                reason: "NodeNotReady",
-                message,
-            });
-            findings.push(Finding::Lost { node: name.clone() });
+            findings.extend(lost(name, &node.metadata.uid));
         }
         if is.is_some() {
             self.decide_taint(node, was.as_deref().unwrap_or("Unknown"), now, findings);
@@ -365,6 +358,17 @@ fn has(taints: &[Taint], key: &str) -> bool {
     taints.any(|taint| taint.key == key && taint.effect == "NoExecute")
 }
 
+fn lost(node: &str, uid: &str) -> [Finding; 2] {
+    let told = Finding::Event {
+        node: node.to_owned(),
+        uid: uid.to_owned(),
+        reason: "NodeNotReady",
+        message: format!("Node {node} status is now: NodeNotReady"),
+    };
+    let node = node.to_owned();
+    [told, Finding::Lost { node }]
+}
+
 fn event(node: &str, uid: &str, reason: &'static str, what: String) -> Finding {
     Finding::Event {
         node: node.to_owned(),
@@ -374,14 +378,10 @@ fn event(node: &str, uid: &str, reason: &'static str, what: String) -> Finding {
     }
 }
 
-trait DivCeilTo {
-    /// Rounded up to a multiple.
-    fn div_ceil_to(self, multiple: i64) -> i64;
-}
-
-impl DivCeilTo for i64 {
-    fn div_ceil_to(self, multiple: i64) -> i64 {
-        let rest = self.rem_euclid(multiple);
-        self + if rest == 0 { 0 } else { multiple - rest }
-    }
+/// The first time from `time` on that is a whole number of periods after `start`.
+fn next_multiple(start: i64, time: i64, period: i64) -> i64 {
+    let since = time.saturating_sub(start).max(0);
+    let rest = since % period;
+    let missing = if rest == 0 { 0 } else { period - rest };
+    start.saturating_add(since).saturating_add(missing)
 }

@@ -5,6 +5,7 @@ mod daemon_sets;
 mod deployments;
 mod garbage;
 mod driver;
+mod garbage;
 mod jobs;
 mod namespaces;
 mod nodes;

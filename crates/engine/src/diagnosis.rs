@@ -115,9 +115,14 @@ impl Diagnosis {
 /// Adds the refusals of nodes to how many nodes got each. O(refusals × distinct ones).
 pub(crate) fn count_refusals(counted: &mut Vec<(Refusal, usize)>, refused: &[(NodeId, Refusal)]) {
     for (_, refusal) in refused {
-        match counted.iter_mut().find(|(known, _)| known == refusal) {
-            Some((_, nodes)) => *nodes += 1,
-            None => counted.push((refusal.clone(), 1)),
-        }
+        count_refusal(counted, refusal, 1);
+    }
+}
+
+/// Adds a refusal that so many nodes gave. O(distinct refusals).
+pub(crate) fn count_refusal(counted: &mut Vec<(Refusal, usize)>, refusal: &Refusal, nodes: usize) {
+    match counted.iter_mut().find(|(known, _)| known == refusal) {
+        Some((_, count)) => *count += nodes,
+        None => counted.push((refusal.clone(), nodes)),
     }
 }

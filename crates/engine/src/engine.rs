@@ -30,9 +30,9 @@ use crate::plugins::scheduling_gates::SchedulingGates;
 use crate::pod_class::PodClass;
 use crate::pod_match::{LabelMatch, compile_labels};
 use crate::pod_row::{PodRow, PodTable, Standing};
-use crate::preemption::safety::{ClassRule, KillLog, Rules};
+use crate::preemption::safety::{ClassRule, ClassRules, KillLog, Rules};
 use crate::preemption::{
-    Budgets, CandidateSets, PostFilterRefusal, Preemption, PreemptionReport, Preemptor,
+    Budgets, CandidateSets, PostFilterRefusal, Preemption, PreemptionReport, Preemptor, Scene,
 };
 use crate::profile::{DEFAULT_PREEMPTION, DEFAULT_SCHEDULER_NAME, Profile, ProfileConfig};
 use crate::queue::{Backoff, SchedulingQueue, TimeNanos};
@@ -287,7 +287,7 @@ pub struct Engine {
     held_back: BTreeSet<ClassId>,
     budgets: Budgets,
     /// What priority classes say of preemption, by their names.
-    class_rules: FxHashMap<Symbol, ClassRule>,
+    class_rules: ClassRules,
     kills: KillLog,
     /// Waiting pods that a rule no longer holds back at some time.
     timed: BTreeSet<(TimeNanos, PodId)>,
@@ -377,7 +377,7 @@ impl Engine {
             watching: BTreeSet::new(),
             held_back: BTreeSet::new(),
             budgets: Budgets::default(),
-            class_rules: FxHashMap::default(),
+            class_rules: ClassRules::default(),
             kills: KillLog::default(),
             timed: BTreeSet::new(),
         })
@@ -438,14 +438,11 @@ impl Engine {
             }
             Event::PriorityClassChanged(class) => {
                 let name = self.cluster.symbols.intern(&class.metadata.name);
-                match ClassRule::of(&class) {
-                    Some(rule) => self.class_rules.insert(name, rule),
-                    None => self.class_rules.remove(&name),
-                };
+                self.class_rules.set(name, ClassRule::of(&class));
             }
             Event::PriorityClassGone { name } => {
                 let name = self.cluster.symbols.intern(&name);
-                self.class_rules.remove(&name);
+                self.class_rules.set(name, None);
             }
             Event::BudgetGone { namespace, name } => {
                 let symbols = &mut self.cluster.symbols;
@@ -678,9 +675,11 @@ impl Engine {
     ) -> (Outcome, Option<Preemption>) {
         let report = match basis {
             _ if !self.asks_post_filters(pod) => None,
-            Basis::Evaluation(evaluation) => self.preemption(pod, &evaluation, now),
+            Basis::Evaluation(evaluation) => self.preemption_by_evaluation(pod, &evaluation, now),
             Basis::Verdicts(key) => self.preemption_by_verdicts(pod, key, now),
-            Basis::Nothing => self.preemption_by_evaluation(pod, now),
+            Basis::Nothing => self
+                .evaluate(pod)
+                .and_then(|evaluation| self.preemption_by_evaluation(pod, &evaluation, now)),
         };
         let Some(report) = report else {
             return (Outcome::Unschedulable(diagnosis), None);
@@ -702,7 +701,7 @@ impl Engine {
 
     /// Whether there are PostFilter plugins that could help a pod.
     fn asks_post_filters(&self, pod: PodId) -> bool {
-        let row = self.pods[pod.index()].as_ref();
+        let row = self.pods.get(pod.index()).and_then(Option::as_ref);
         row.is_some_and(|row| {
             let profile = &self.profiles[self.classes[row.class.index()].profile];
             self.cluster.node_count() > 0 && !profile.post_filters.is_empty()
@@ -715,8 +714,20 @@ impl Engine {
         self.candidates.row_count()
     }
 
-    fn preemption_by_evaluation(&self, pod: PodId, now: TimeNanos) -> Option<PreemptionReport> {
-        self.preemption(pod, &self.evaluate(pod)?, now)
+    /// The same as [`Engine::preemption`] for a decision of the engine's own: dry runs are made in
+    /// the cluster itself.
+    fn preemption_by_evaluation(
+        &mut self,
+        pod: PodId,
+        evaluation: &Evaluation,
+        now: TimeNanos,
+    ) -> Option<PreemptionReport> {
+        if !self.may_preempt(pod, evaluation) {
+            return None;
+        }
+        self.with_preemptor(pod, now, |_, preemptor, cluster| {
+            preemptor.post_filter(evaluation, Scene::Live(cluster))
+        })
     }
 
     /// Everything about preempting for a pod that verdicts found no node for: by candidates
@@ -732,38 +743,18 @@ impl Engine {
         let info = self.cluster.pod_info(pod);
         let matters_itself = row.nominated_node.is_some() || info.volumes != 0;
         let looks_at_others = demand != 0 || !self.plans[plan as usize].filters.is_empty();
-        let verdicts = self.verdicts[key].as_deref();
-        let (Some(verdicts), false, false) = (verdicts, matters_itself, looks_at_others) else {
-            return self.preemption_by_evaluation(pod, now);
-        };
-        let incoming = incoming_pod(&self.classes[class.index()], info, row);
-        let profile = &self.profiles[incoming.class.profile];
-        let preemptor = Preemptor {
-            pod,
-            row,
-            incoming,
-            profile,
-            pods: PodTable {
-                rows: &self.pods,
-                usages: &self.usages,
-            },
-            budgets: &self.budgets,
-            nominated: &self.nominated,
-            ties: &self.ties,
-            rules: Rules {
-                safety: profile.preemption_safety.as_ref(),
-                classes: &self.class_rules,
-                kills: &self.kills,
-                now,
-            },
-        };
-        let Some(kept_by) = preemptor.kept_by() else {
-            return self.preemption_by_evaluation(pod, now);
-        };
-        let mut candidates = self.candidates.take((class, kept_by));
-        let report = preemptor.post_filter_by(&mut candidates, verdicts, &mut self.cluster);
-        self.candidates.keep((class, kept_by), candidates);
-        Some(report)
+        if matters_itself || looks_at_others || self.verdicts[key].is_none() {
+            let evaluation = self.evaluate(pod)?;
+            return self.preemption_by_evaluation(pod, &evaluation, now);
+        }
+        let kind = (class, row.standing.priority);
+        let mut candidates = self.candidates.take(kind);
+        let report = self.with_preemptor(pod, now, |engine, preemptor, cluster| {
+            let verdicts = engine.verdicts[key].as_deref()?;
+            Some(preemptor.post_filter_by(&mut candidates, verdicts, cluster))
+        });
+        self.candidates.keep(kind, candidates);
+        report?
     }
 
     /// Everything about preempting for a pod that `evaluation` found no node for, changing
@@ -774,26 +765,53 @@ impl Engine {
         evaluation: &Evaluation,
         now: TimeNanos,
     ) -> Option<PreemptionReport> {
-        let row = self.pods.get(pod.index())?.as_ref()?;
-        let incoming = self.incoming(pod, row);
-        let profile = &self.profiles[incoming.class.profile];
-        let is_refused = evaluation.feasible.is_empty() && evaluation.error.is_none();
-        let is_placed = evaluation.via_nominated_node.is_some();
-        if !is_refused
-            || is_placed
-            || self.cluster.node_count() == 0
-            || profile.post_filters.is_empty()
-        {
+        if !self.may_preempt(pod, evaluation) {
             return None;
         }
         let mut ties = Cow::Borrowed(&self.ties);
         if !ties.is_fresh(&self.cluster) {
             ties.to_mut().refresh(&self.cluster);
         }
-        let preemptor = Preemptor {
+        let preemptor = self.preemptor(pod, &self.cluster, &ties, now)?;
+        Some(preemptor.post_filter(evaluation, Scene::Shared(&self.cluster)))
+    }
+
+    /// Whether PostFilter plugins are asked about a pod once `evaluation` found no node for it.
+    fn may_preempt(&self, pod: PodId, evaluation: &Evaluation) -> bool {
+        let is_refused = evaluation.feasible.is_empty() && evaluation.error.is_none();
+        let is_placed = evaluation.via_nominated_node.is_some();
+        is_refused && !is_placed && self.asks_post_filters(pod)
+    }
+
+    /// Has a pod preempt, with the cluster lent for dry runs, which leave it as it was.
+    fn with_preemptor<T>(
+        &mut self,
+        pod: PodId,
+        now: TimeNanos,
+        preempt: impl FnOnce(&Self, &Preemptor<'_>, &mut Cluster) -> T,
+    ) -> Option<T> {
+        let mut cluster = std::mem::take(&mut self.cluster);
+        let preemptor = self.preemptor(pod, &cluster, &self.ties, now);
+        let report = preemptor.map(|preemptor| preempt(self, &preemptor, &mut cluster));
+        self.cluster = cluster;
+        report
+    }
+
+    /// What preempting for a pod depends on.
+    fn preemptor<'e>(
+        &'e self,
+        pod: PodId,
+        cluster: &Cluster,
+        ties: &'e TieOrder,
+        now: TimeNanos,
+    ) -> Option<Preemptor<'e>> {
+        let row = self.pods.get(pod.index())?.as_ref()?;
+        let class = &self.classes[row.class.index()];
+        let profile = &self.profiles[class.profile];
+        Some(Preemptor {
             pod,
             row,
-            incoming,
+            incoming: incoming_pod(class, cluster.pod_info(pod), row),
             profile,
             pods: PodTable {
                 rows: &self.pods,
@@ -801,20 +819,14 @@ impl Engine {
             },
             budgets: &self.budgets,
             nominated: &self.nominated,
-            ties: &ties,
-            rules: self.rules(profile, now),
-        };
-        Some(preemptor.post_filter(evaluation, &self.cluster))
-    }
-
-    /// What holds preemption back, beside upstream's own.
-    fn rules<'e>(&'e self, profile: &'e Profile, now: TimeNanos) -> Rules<'e> {
-        Rules {
-            safety: profile.preemption_safety.as_ref(),
-            classes: &self.class_rules,
-            kills: &self.kills,
-            now,
-        }
+            ties,
+            rules: Rules {
+                safety: profile.preemption_safety.as_ref(),
+                classes: &self.class_rules,
+                kills: &self.kills,
+                now,
+            },
+        })
     }
 
     fn standing(&mut self, pod: &Pod) -> Standing {

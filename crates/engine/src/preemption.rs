@@ -39,6 +39,7 @@ use crate::pod_row::{PodRow, PodTable, Standing};
 use crate::profile::{PostFilterPlugin, Profile};
 use crate::queue::TimeNanos;
 use crate::tie_order::TieOrder;
+use crate::use_by_priority::Freed;
 use crate::verdicts::Verdicts;
 
 pub(crate) use budgets::Budgets;
@@ -211,14 +212,14 @@ pub(crate) struct Preemptor<'p> {
 
 impl<'p> Preemptor<'p> {
     /// Asks the PostFilter plugins about a pod that `evaluation` found no node for.
-    /// O(potential nodes × their pods of lower priority × plugins), and a copy of the cluster
-    /// if there are potential nodes.
+    /// O(potential nodes × their pods of lower priority × plugins), and maybe a copy of the
+    /// cluster ([`Scene`]).
     pub(crate) fn post_filter(
         &self,
         evaluation: &Evaluation,
-        cluster: &Cluster,
+        mut scene: Scene<'_>,
     ) -> PreemptionReport {
-        let preempt = |report: &mut _| self.preempt(evaluation, cluster, report);
+        let preempt = |report: &mut _| self.preempt(evaluation, &mut scene, report);
         self.ask(&self.deallocate(evaluation), preempt)
     }
 
@@ -279,29 +280,52 @@ impl<'p> Preemptor<'p> {
     fn preempt(
         &self,
         evaluation: &Evaluation,
+        scene: &mut Scene<'_>,
+        report: &mut PreemptionReport,
+    ) -> Option<PostFilterRefusal> {
+        let nominated_code = self.nominated_code(evaluation, scene.cluster());
+        let refusal = self.held_back(nominated_code, scene.cluster(), report);
+        if refusal.is_some() {
+            return refusal;
+        }
+        self.find_candidates(evaluation, scene, report);
+        let cluster = scene.cluster();
+        let Some(best) = self.choose(report) else {
+            return Some(refused(counted(&report.rejected), cluster));
+        };
+        report.retry_at = None;
+        self.carry_out(&best, cluster, report)
+    }
+
+    /// Why nobody is killed for the pod, whoever it would be.
+    fn held_back(
+        &self,
+        nominated_code: Option<Code>,
         cluster: &Cluster,
         report: &mut PreemptionReport,
     ) -> Option<PostFilterRefusal> {
-        let nominated_code = self.nominated_code(evaluation, cluster);
         let refusal = self.ineligible(nominated_code, cluster);
         report.is_eligible = Some(refusal.is_none());
         if refusal.is_some() {
             return refusal;
         }
         let waits_since = self.row.waits_since.unwrap_or(self.rules.now);
-        if let Some(hold) = self.rules.hold(self.row.standing.priority, waits_since) {
-            report.retry_at = hold.retry_at;
-            return Some(PostFilterRefusal::Held {
-                reason: hold.reason,
-                would_be: None,
-            });
-        }
-        self.find_candidates(evaluation, cluster, report);
-        let Some(best) = self.choose(report) else {
-            return Some(refused(counted(&report.rejected), cluster));
-        };
-        report.retry_at = None;
-        let preemption = self.preemption(&best, cluster);
+        let hold = self.rules.hold(self.row.standing.priority, waits_since)?;
+        report.retry_at = hold.retry_at;
+        Some(PostFilterRefusal::Held {
+            reason: hold.reason,
+            would_be: None,
+        })
+    }
+
+    /// Has the victims of the best candidate go, or says who would have to.
+    fn carry_out(
+        &self,
+        best: &Candidate,
+        cluster: &Cluster,
+        report: &mut PreemptionReport,
+    ) -> Option<PostFilterRefusal> {
+        let preemption = self.preemption(best, cluster);
         if self.rules.is_dry_run(self.row.standing.priority) {
             return Some(self.would_be(preemption, cluster));
         }
@@ -334,29 +358,25 @@ impl<'p> Preemptor<'p> {
         cluster: &mut Cluster,
         report: &mut PreemptionReport,
     ) -> Option<PostFilterRefusal> {
-        let refusal = self.ineligible(None, cluster);
-        report.is_eligible = Some(refusal.is_none());
+        let refusal = self.held_back(None, cluster, report);
         if refusal.is_some() {
             return refusal;
         }
         let filters = Filters::of_nodes(self.profile, self.incoming.class);
-        let mut dry_run = DryRun::new(self, filters, cluster);
+        let mut dry_run = DryRun::new(self, filters, cluster).pruned();
         match candidates.best(&mut dry_run, verdicts) {
-            Some(best) => {
-                report.preemption = Some(self.preemption(&best, cluster));
-                None
+            Some(best) => self.carry_out(&best, cluster, report),
+            None => {
+                report.retry_at = candidates.retry_at(&self.rules);
+                Some(candidates.refused(&self.rules, cluster))
             }
-            None => Some(candidates.refused(cluster)),
         }
     }
 
     /// What of the pod itself says, besides its class, whom it may preempt, so that candidates
-    /// that are kept hold for all pods that have it in common. `None` if
-    /// [`Preemptor::may_preempt`] depends on more than that and the victim's standing, such as
-    /// the time, or if not all candidates are wanted: they must not be kept then.
-    pub(crate) fn kept_by(&self) -> Option<i32> {
-        let is_upstream = !self.rules.are_any() && self.profile.minimum_candidates.is_none();
-        is_upstream.then_some(self.row.standing.priority)
+    /// that are kept hold for all pods that have it in common.
+    pub(crate) fn kept_by(&self) -> i32 {
+        self.row.standing.priority
     }
 
     /// The pods nominated to a node that must be left room there, and what they take.
@@ -368,20 +388,54 @@ impl<'p> Preemptor<'p> {
     fn find_candidates(
         &self,
         evaluation: &Evaluation,
-        cluster: &Cluster,
+        scene: &mut Scene<'_>,
         report: &mut PreemptionReport,
     ) {
-        let nodes = potential_nodes(evaluation, cluster);
+        let nodes = potential_nodes(evaluation, scene.cluster());
         if nodes.is_empty() {
             return;
         }
-        let filters = Filters::new(self.profile, &self.incoming, cluster);
-        let mut copy = cluster.clone();
-        let mut dry_run = DryRun::new(self, filters, &mut copy);
+        match scene {
+            Scene::Live(cluster) => {
+                let filters = Filters::new(self.profile, &self.incoming, cluster);
+                if filters.look_at_one_node() {
+                    drop(filters);
+                    let filters = Filters::of_nodes(self.profile, self.incoming.class);
+                    let dry_run = DryRun::new(self, filters, cluster).pruned();
+                    return self.try_nodes(nodes, dry_run, report);
+                }
+                let mut copy = cluster.clone();
+                let dry_run = DryRun::new(self, filters, &mut copy).pruned();
+                self.try_nodes(nodes, dry_run, report);
+            }
+            Scene::Shared(cluster) => {
+                let filters = Filters::new(self.profile, &self.incoming, cluster);
+                let mut copy = cluster.clone();
+                self.try_nodes(nodes, DryRun::new(self, filters, &mut copy), report);
+            }
+        }
+    }
+
+    fn try_nodes(
+        &self,
+        nodes: Vec<NodeId>,
+        mut dry_run: DryRun<'_, '_, '_>,
+        report: &mut PreemptionReport,
+    ) {
         let enough = self.enough_candidates(nodes.len());
         let mut without_violation = 0;
         for node in nodes {
-            match self.try_node(&mut dry_run, node) {
+            let priority = self.row.standing.priority;
+            let (result, until) = self.try_node(&mut dry_run, node);
+            let checked = result
+                .map_err(|refusal| (refusal, until))
+                .and_then(|victims| {
+                    let toll = self.rules.toll(&victims, priority, self.pods);
+                    let checked = self.rules.check(&toll);
+                    checked.map_err(|hold| (hold.refusal(), hold.retry_at))?;
+                    Ok(victims)
+                });
+            match checked {
                 Ok(victims) => {
                     without_violation += usize::from(victims.violating.is_empty());
                     report.candidates.push(Candidate { node, victims });
@@ -407,24 +461,19 @@ impl<'p> Preemptor<'p> {
         share.max(minimum.absolute).min(nodes)
     }
 
-    /// Who must go from a node, or why that is of no use or not allowed, and until when.
+    /// Who must go from a node, or why that is of no use; and when that may be otherwise since
+    /// pods that may not be victims may be then.
     fn try_node(
         &self,
         dry_run: &mut DryRun<'_, '_, '_>,
         node: NodeId,
-    ) -> Result<Victims, (Refusal, Option<TimeNanos>)> {
-        let priority = self.row.standing.priority;
-        match dry_run.select_victims(node) {
-            Ok(victims) => match self.rules.check(&victims, priority, self.pods) {
-                Ok(()) => Ok(victims),
-                Err(hold) => Err((hold.refusal(), hold.retry_at)),
-            },
-            Err(mut refusal) => {
-                let protected = self.protected(node, dry_run.cluster);
-                refusal.reasons.extend(protected.reasons());
-                Err((refusal, protected.until))
-            }
-        }
+    ) -> (Result<Victims, Refusal>, Option<TimeNanos>) {
+        let protected = self.protected(node, dry_run.cluster);
+        let result = dry_run.select_victims(node).map_err(|mut refusal| {
+            refusal.reasons.extend(protected.reasons());
+            refusal
+        });
+        (result, protected.until)
     }
 
     /// The pods of lower priority of a node that may not be victims.
@@ -521,6 +570,25 @@ impl<'p> Preemptor<'p> {
     }
 }
 
+/// Where preemption is tried by definition.
+pub(crate) enum Scene<'c> {
+    /// In the cluster itself, which is as before afterwards. Only if there are filters that look
+    /// at more than one node and so hold the cluster as it is do dry runs take a copy.
+    Live(&'c mut Cluster),
+    /// In a copy, for whoever must not change anything. Nothing is left out there, so that it is
+    /// what all else is held against.
+    Shared(&'c Cluster),
+}
+
+impl Scene<'_> {
+    fn cluster(&self) -> &Cluster {
+        match self {
+            Self::Live(cluster) => cluster,
+            Self::Shared(cluster) => cluster,
+        }
+    }
+}
+
 /// Nodes whose refusal other pods' going could cure, by row.
 fn potential_nodes(evaluation: &Evaluation, cluster: &Cluster) -> Vec<NodeId> {
     if let Some(refusal) = &evaluation.pre_filter {
@@ -605,6 +673,8 @@ pub(crate) struct DryRun<'d, 'p, 'f> {
     cluster: &'d mut Cluster,
     /// Whether some budget selected a potential victim on the node of the last dry run.
     is_under_budget: bool,
+    /// Whether nodes are left out that sums tell to be of no use.
+    is_pruned: bool,
 }
 
 impl<'d, 'p, 'f> DryRun<'d, 'p, 'f> {
@@ -619,12 +689,25 @@ impl<'d, 'p, 'f> DryRun<'d, 'p, 'f> {
             filters,
             cluster,
             is_under_budget: false,
+            is_pruned: false,
+        }
+    }
+
+    /// The same, with nodes left out that what their pods of lower priority take together tells
+    /// to be of no use: no pod is taken away there.
+    pub(crate) fn pruned(self) -> Self {
+        Self {
+            is_pruned: true,
+            ..self
         }
     }
 
     /// Who must go from a node so that the pod fits, or why that does not help.
     pub(crate) fn select_victims(&mut self, node: NodeId) -> Result<Victims, Refusal> {
         self.is_under_budget = false;
+        if let Some(refusal) = self.refusal_by_sums(node) {
+            return Err(refusal);
+        }
         let mut potential = self.potential_victims(node);
         if potential.is_empty() {
             return Err(no_victims());
@@ -652,6 +735,34 @@ impl<'d, 'p, 'f> DryRun<'d, 'p, 'f> {
             Ok(victims) if victims.pods.is_empty() => Err(self.no_victim_needed(node)),
             result => result,
         }
+    }
+
+    /// Why the node would not take the pod even without all potential victims, if it is known
+    /// from what they take together.
+    fn refusal_by_sums(&self, node: NodeId) -> Option<Refusal> {
+        if !self.is_pruned {
+            return None;
+        }
+        // Not all pods of lower priority are potential victims if there are rules.
+        let of_victims = self.preemptor.rules.are_any().then(|| {
+            let mut freed = Freed::default();
+            let potential = self.potential_victims(node);
+            potential.iter().for_each(|(_, usage)| freed.add(usage));
+            freed
+        });
+        let priority = self.preemptor.row.standing.priority;
+        let freed = match &of_victims {
+            Some(freed) => Some(freed).filter(|freed| freed.pods() > 0),
+            None => self.cluster.freed_below(node, priority),
+        };
+        let Some(freed) = freed else {
+            return Some(no_victims());
+        };
+        let nominated = self.preemptor.nominated_at(node, self.cluster);
+        if !nominated.is_empty() {
+            return None;
+        }
+        self.filters.first_refusal_freed(self.cluster, node, freed)
     }
 
     fn potential_victims(&self, node: NodeId) -> Vec<(PodId, &'p PodUsage)> {

@@ -752,6 +752,41 @@ impl Cluster {
         seen
     }
 
+    /// The same with a pod that was there once, and of which others saw `info` then.
+    pub(crate) fn with_pod_as<T>(
+        &mut self,
+        node: NodeId,
+        pod: (PodId, &PodUsage),
+        info: PodInfo,
+        look: impl FnOnce(&Self) -> T,
+    ) -> T {
+        let now = self.pod_info(pod.0);
+        self.set_pod_info(pod.0, info);
+        let seen = self.with_pods(node, &[pod], look);
+        self.set_pod_info(pod.0, now);
+        seen
+    }
+
+    /// Looks at a node as if some of its pods were not there; nothing is logged and all is as
+    /// before afterwards.
+    pub(crate) fn without_pods<T>(
+        &mut self,
+        node: NodeId,
+        pods: &[(PodId, &PodUsage)],
+        look: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let before = self.remember(node);
+        for (pod, usage) in pods {
+            self.take_away(node, *pod, usage);
+        }
+        let seen = look(self);
+        for (pod, usage) in pods {
+            self.bring_back(node, *pod, usage);
+        }
+        self.undo(node, before);
+        seen
+    }
+
     /// Takes a pod off a node for a while: nothing is logged. [`Cluster::undo`] ends that.
     pub(crate) fn take_away(&mut self, node: NodeId, pod: PodId, usage: &PodUsage) {
         let row = node.index();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cluster::Cluster;
+use crate::extender::EXTENDER;
 use crate::framework::Refusal;
 use crate::ids::NodeId;
 use crate::preemption::PostFilterRefusal;
@@ -91,7 +92,9 @@ impl Diagnosis {
             .flat_map(PostFilterRefusal::rejected);
         let by_nodes = by_nodes.chain(in_dry_runs).map(|(refusal, _)| refusal);
         let mut refusals = self.pre_filter.iter().chain(by_nodes);
-        refusals.any(|refusal| refusal.plugin == plugin)
+        let is_left_no_candidate = self.post_filter.contains(&PostFilterRefusal::NoCandidate);
+        (is_left_no_candidate && plugin == EXTENDER)
+            || refusals.any(|refusal| refusal.plugin == plugin)
     }
 
     /// How many nodes gave each reason. A node that gave several counts for each.

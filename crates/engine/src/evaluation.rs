@@ -503,24 +503,24 @@ impl<'c> Filters<'c> {
         self.refusals(cluster, node).next()
     }
 
-    /// The same if pods went that take `freed` together, as far as sums tell; `None` if they do
-    /// not, or if nobody refuses.
+    /// What the stages would say if pods went that take `freed` together: the first refusal, if
+    /// there is one. `None` if that depends on which pods these are.
     pub(crate) fn first_refusal_freed(
         &self,
         cluster: &Cluster,
         node: NodeId,
         freed: &Freed,
-    ) -> Option<Refusal> {
+    ) -> Option<Result<(), Refusal>> {
         for stage in &self.stages {
             let PreparedFilter::Node(plugin) = stage else {
                 return None;
             };
             let told = plugin.filter_node_freed(self.class, cluster, node, freed)?;
             if told.is_err() {
-                return told.err();
+                return Some(told);
             }
         }
-        None
+        Some(Ok(()))
     }
 
     /// Whether all stages that have something to say look at one node.

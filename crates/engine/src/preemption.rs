@@ -10,11 +10,13 @@
 //! 3. A *dry run* on each takes away all pods of lower priority. If the pod fits then, they are
 //!    brought back one at a time, those first whose PodDisruptionBudget does not allow them to
 //!    go, and among these the more important first: of higher priority, then started earlier.
-//!    Who cannot be brought back is a *victim*.
-//! 4. The best of these *candidates* has the fewest violations of budgets; then the lowest
+//!    Who cannot be brought back is a *victim*. Nodes on which all pods of lower priority
+//!    together do not free enough are told from sums ([`crate::use_by_priority`]).
+//! 4. Extenders may say which of these *candidates* are left, and who is to go there.
+//! 5. The best of them has the fewest violations of budgets; then the lowest
 //!    highest priority among its victims; then the smallest sum of priorities; then the fewest
 //!    victims; then those that started last.
-//! 5. The pod is *nominated* to the node: pods of the same or lower priority must leave it that
+//! 6. The pod is *nominated* to the node: pods of the same or lower priority must leave it that
 //!    room. Nominations of pods of lower priority to the same node end.
 //!
 //! Nobody is killed here. [`Preemption`] says who is to be; whoever runs the engine deletes
@@ -33,6 +35,7 @@ use std::collections::BTreeMap;
 use crate::cluster::{Cluster, PodUsage};
 use crate::diagnosis::count_refusals;
 use crate::evaluation::{Evaluation, Filters};
+use crate::extender::Preempting;
 use crate::framework::{Code, IncomingPod, Reason, Refusal};
 use crate::ids::{NodeId, PodId, Symbol};
 use crate::pod_row::{PodRow, PodTable, Standing};
@@ -42,6 +45,7 @@ use crate::tie_order::TieOrder;
 use crate::use_by_priority::Freed;
 use crate::verdicts::Verdicts;
 
+use budgets::BudgetCount;
 pub(crate) use budgets::Budgets;
 pub(crate) use candidates::{CandidateSets, Candidates};
 use safety::{Protected, Rules};
@@ -95,6 +99,15 @@ pub struct PreemptionReport {
     pub retry_at: Option<TimeNanos>,
 }
 
+impl PreemptionReport {
+    /// Notes a node on which it does not help, until that may be otherwise.
+    fn reject(&mut self, node: NodeId, refusal: Refusal, retry_at: Option<TimeNanos>) {
+        self.rejected.push((node, refusal));
+        let times = [self.retry_at, retry_at].into_iter().flatten();
+        self.retry_at = times.min();
+    }
+}
+
 /// Why a PostFilter plugin could not help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PostFilterRefusal {
@@ -113,6 +126,8 @@ pub enum PostFilterRefusal {
         /// Why nodes that were tried are of no use, and how many.
         rejected: Vec<(Refusal, usize)>,
     },
+    /// Extenders left no candidate ([`crate::extender`]).
+    NoCandidate,
     /// A rule holds the pod back ([`safety`]).
     Held {
         /// The rule, and what it is about now.
@@ -138,6 +153,7 @@ impl PostFilterRefusal {
                 node_count,
                 rejected,
             } => not_helpful(*node_count, rejected, cluster),
+            Self::NoCandidate => "no candidate node for preemption".into(),
             Self::Held { reason, .. } => reason.clone(),
             Self::Failed(error) => error.clone(),
         };
@@ -208,7 +224,12 @@ pub(crate) struct Preemptor<'p> {
     pub(crate) nominated: &'p BTreeMap<Symbol, Vec<PodId>>,
     pub(crate) ties: &'p TieOrder,
     pub(crate) rules: Rules<'p>,
+    /// Extenders that have a say.
+    pub(crate) extenders: Option<Preempting<'p>>,
 }
+
+/// Of how many victims on a node an extender said that PodDisruptionBudgets would keep them.
+type ToldViolations = BTreeMap<NodeId, i64>;
 
 impl<'p> Preemptor<'p> {
     /// Asks the PostFilter plugins about a pod that `evaluation` found no node for.
@@ -290,11 +311,90 @@ impl<'p> Preemptor<'p> {
         }
         self.find_candidates(evaluation, scene, report);
         let cluster = scene.cluster();
-        let Some(best) = self.choose(report) else {
+        let told = match self.ask_extenders(cluster, report) {
+            Ok(told) => told,
+            Err(refusal) => return Some(refusal),
+        };
+        let Some(best) = self.choose(report, &told) else {
             return Some(refused(counted(&report.rejected), cluster));
         };
         report.retry_at = None;
         self.carry_out(&best, cluster, report)
+    }
+
+    /// Has extenders say which candidates are left, and at whose expense. What rules do not allow
+    /// they cannot have either.
+    fn ask_extenders(
+        &self,
+        cluster: &Cluster,
+        report: &mut PreemptionReport,
+    ) -> Result<ToldViolations, PostFilterRefusal> {
+        let Some(extenders) = &self.extenders else {
+            return Ok(ToldViolations::new());
+        };
+        if report.candidates.is_empty() {
+            return Ok(ToldViolations::new());
+        }
+        let candidates = report.candidates.drain(..).map(|candidate| {
+            let Victims { pods, violating } = candidate.victims;
+            (candidate.node, (pods, violating.len() as i64))
+        });
+        let chosen = extenders.choose(cluster, candidates.collect());
+        let chosen = chosen.map_err(PostFilterRefusal::Failed)?;
+        if chosen.is_empty() {
+            return Err(PostFilterRefusal::NoCandidate);
+        }
+        let mut told = ToldViolations::new();
+        for (node, (pods, violations)) in chosen {
+            told.insert(node, violations);
+            let violating = self.violating(&pods, cluster);
+            let victims = Victims { pods, violating };
+            match self.allowed(&victims) {
+                Ok(()) => report.candidates.push(Candidate { node, victims }),
+                Err((refusal, retry_at)) => report.reject(node, refusal, retry_at),
+            }
+        }
+        Ok(told)
+    }
+
+    /// Those of the pods that a PodDisruptionBudget does not allow to go, if they go in this
+    /// order.
+    fn violating(&self, pods: &[PodId], cluster: &Cluster) -> Vec<PodId> {
+        let mut count = self.count_budgets();
+        let pods = pods.iter().copied();
+        pods.filter(|pod| self.violates(&mut count, *pod, cluster))
+            .collect()
+    }
+
+    fn count_budgets(&self) -> BudgetCount<'p> {
+        let is_strict = self.rules.is_strict(self.row.standing.priority);
+        self.budgets.count(is_strict)
+    }
+
+    /// Counts a pod that goes; returns whether some PodDisruptionBudget does not allow that.
+    fn violates(&self, count: &mut BudgetCount<'_>, pod: PodId, cluster: &Cluster) -> bool {
+        let identity = cluster.identity(cluster.pod_info(pod).identity);
+        let row = self.pods.row(pod);
+        row.is_some_and(|row| count.take(identity, row.name))
+    }
+
+    /// Whether rules allow these victims, or why not and until when.
+    fn allowed(&self, victims: &Victims) -> Result<(), (Refusal, Option<TimeNanos>)> {
+        let priority = self.row.standing.priority;
+        let mut protected = Protected::default();
+        let rows = victims.pods.iter().filter_map(|pod| self.pods.row(*pod));
+        for row in rows {
+            let protection = self.rules.protection(&row.standing, priority);
+            protection.into_iter().for_each(|it| protected.add(it));
+        }
+        if protected.is_any() {
+            let mut refusal = no_victims();
+            refusal.reasons.extend(protected.reasons());
+            return Err((refusal, protected.until));
+        }
+        let toll = self.rules.toll(victims, priority, self.pods);
+        let checked = self.rules.check(&toll);
+        checked.map_err(|hold| (hold.refusal(), hold.retry_at))
     }
 
     /// Why nobody is killed for the pod, whoever it would be.
@@ -425,17 +525,13 @@ impl<'p> Preemptor<'p> {
         let enough = self.enough_candidates(nodes.len());
         let mut without_violation = 0;
         for node in nodes {
-            let priority = self.row.standing.priority;
             let (result, until) = self.try_node(&mut dry_run, node);
-            let checked = result
-                .map_err(|refusal| (refusal, until))
-                .and_then(|victims| {
-                    let toll = self.rules.toll(&victims, priority, self.pods);
-                    let checked = self.rules.check(&toll);
-                    checked.map_err(|hold| (hold.refusal(), hold.retry_at))?;
-                    Ok(victims)
-                });
-            match checked {
+            let result = result.map_err(|refusal| (refusal, until));
+            let allowed = result.and_then(|victims| {
+                self.allowed(&victims)?;
+                Ok(victims)
+            });
+            match allowed {
                 Ok(victims) => {
                     without_violation += usize::from(victims.violating.is_empty());
                     report.candidates.push(Candidate { node, victims });
@@ -443,11 +539,7 @@ impl<'p> Preemptor<'p> {
                         break;
                     }
                 }
-                Err((refusal, retry_at)) => {
-                    report.rejected.push((node, refusal));
-                    let times = [report.retry_at, retry_at].into_iter().flatten();
-                    report.retry_at = times.min();
-                }
+                Err((refusal, retry_at)) => report.reject(node, refusal, retry_at),
             }
         }
     }
@@ -539,11 +631,13 @@ impl<'p> Preemptor<'p> {
     }
 
     /// The best candidate; the rest of what is as good goes into the report.
-    fn choose(&self, report: &mut PreemptionReport) -> Option<Candidate> {
-        let costs = report.candidates.iter();
-        let costs: Vec<Cost> = costs
-            .map(|candidate| Cost::new(&candidate.victims, self.pods, &self.rules))
-            .collect();
+    fn choose(&self, report: &mut PreemptionReport, told: &ToldViolations) -> Option<Candidate> {
+        let costs = report.candidates.iter().map(|candidate| {
+            let mut cost = Cost::new(&candidate.victims, self.pods, &self.rules);
+            cost.pdb_violations = *told.get(&candidate.node).unwrap_or(&cost.pdb_violations);
+            cost
+        });
+        let costs: Vec<Cost> = costs.collect();
         let least = costs.iter().min()?;
         let candidates = report.candidates.iter().zip(&costs);
         let best = candidates.filter(|(_, cost)| *cost == least);
@@ -633,7 +727,8 @@ fn refused(rejected: Vec<(Refusal, usize)>, cluster: &Cluster) -> PostFilterRefu
 /// What a candidate costs: the less the better, field by field in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cost {
-    pdb_violations: usize,
+    pdb_violations: i64,
+    /// That of the most important victim, which comes first.
     highest_priority: i32,
     /// Work that victims lose, if that counts; else 0.
     lost_work: u64,
@@ -652,8 +747,8 @@ impl Cost {
         let started = standings().filter(|it| it.priority == highest);
         let started = started.map(|it| it.started_nanos).min();
         Self {
-            pdb_violations: victims.violating.len(),
-            highest_priority: highest,
+            pdb_violations: victims.violating.len() as i64,
+            highest_priority: standings().next().map_or(i32::MIN, |it| it.priority),
             lost_work: standings()
                 .map(|it| rules.lost_work(&it))
                 .fold(0, u64::saturating_add),
@@ -762,7 +857,8 @@ impl<'d, 'p, 'f> DryRun<'d, 'p, 'f> {
         if !nominated.is_empty() {
             return None;
         }
-        self.filters.first_refusal_freed(self.cluster, node, freed)
+        let told = self.filters.first_refusal_freed(self.cluster, node, freed);
+        told?.err()
     }
 
     fn potential_victims(&self, node: NodeId) -> Vec<(PodId, &'p PodUsage)> {
@@ -792,14 +888,9 @@ impl<'d, 'p, 'f> DryRun<'d, 'p, 'f> {
         node: NodeId,
         potential: Vec<(PodId, &'p PodUsage)>,
     ) -> (Victims, Vec<(PodId, &'p PodUsage)>) {
-        let priority = self.preemptor.row.standing.priority;
-        let is_strict = self.preemptor.rules.is_strict(priority);
-        let mut count = self.preemptor.budgets.count(is_strict);
-        let violates = |pod: &(PodId, &PodUsage)| {
-            let identity = self.cluster.identity(self.cluster.pod_info(pod.0).identity);
-            let row = self.preemptor.pods.row(pod.0);
-            row.is_some_and(|row| count.take(identity, row.name))
-        };
+        let mut count = self.preemptor.count_budgets();
+        let violates =
+            |(pod, _): &(PodId, _)| self.preemptor.violates(&mut count, *pod, self.cluster);
         let (violating, others): (Vec<_>, Vec<_>) = potential.into_iter().partition(violates);
         self.is_under_budget = count.has_selected();
         let is_mixed = !violating.is_empty() && !others.is_empty();

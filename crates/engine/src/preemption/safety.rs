@@ -530,6 +530,10 @@ impl Protected {
         self.until = [self.until, protection.until].into_iter().flatten().min();
     }
 
+    pub(crate) fn is_any(&self) -> bool {
+        !self.by_rule.is_empty()
+    }
+
     /// Reasons to be told beside why the node is of no use.
     pub(crate) fn reasons(&self) -> impl Iterator<Item = Reason> + '_ {
         self.by_rule.keys().map(|rule| {

@@ -7,6 +7,7 @@
 //! ```
 //! use outrank_bench::measure::{Limits, measure};
 //! use outrank_bench::workload::read;
+//! use outrank_engine::EngineConfig;
 //!
 //! let files = |path: &std::path::Path| match path.to_str() {
 //!     Some("small.yaml") => Ok(br#"
@@ -25,7 +26,8 @@
 //! };
 //! let file = read("small.yaml", &mut { files }).unwrap();
 //! let workloads = file.test_cases[0].workloads.as_ref().unwrap();
-//! let measured = measure(&workloads[0], &Limits::default()).unwrap();
+//! let config = EngineConfig::default();
+//! let measured = measure(&workloads[0], &config, &Limits::default()).unwrap();
 //! assert_eq!((measured.decisions, measured.scheduled), (6, 6));
 //! assert_eq!(measured.same_placements, measured.full_evaluation_decisions);
 //! ```

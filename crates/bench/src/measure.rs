@@ -78,13 +78,17 @@ pub struct Latency {
     pub max: u64,
 }
 
-/// Runs a workload.
+/// Runs a workload with an engine that decides as configured.
 ///
 /// # Errors
-/// If the workload measures no pods.
-pub fn measure(workload: &Workload, limits: &Limits) -> Result<Measured, String> {
+/// If the workload measures no pods, or what is wrong with the configuration.
+pub fn measure(
+    workload: &Workload,
+    config: &EngineConfig,
+    limits: &Limits,
+) -> Result<Measured, String> {
     let mut fast = Fast::default();
-    let (engine, pods_before) = play(workload, &mut fast)?;
+    let (engine, pods_before) = play(workload, config, &mut fast)?;
     if fast.nanos.is_empty() {
         return Err(format!(
             "{}: no createPods has collectMetrics",
@@ -102,7 +106,7 @@ pub fn measure(workload: &Workload, limits: &Limits) -> Result<Measured, String>
         placed: Vec::new(),
         spent: Duration::ZERO,
     };
-    play(workload, &mut full)?;
+    play(workload, config, &mut full)?;
     let full_evaluations_per_second = full.placed.len() as f64 / full.spent.as_secs_f64().max(1e-9);
     let same = full
         .placed
@@ -155,8 +159,12 @@ trait Decider {
 
 /// Runs the operations of a workload; returns the engine and how many pods were not
 /// measured.
-fn play(workload: &Workload, decider: &mut dyn Decider) -> Result<(Engine, usize), String> {
-    let mut engine = Engine::new(&EngineConfig::default())?;
+fn play(
+    workload: &Workload,
+    config: &EngineConfig,
+    decider: &mut dyn Decider,
+) -> Result<(Engine, usize), String> {
+    let mut engine = Engine::new(config)?;
     let mut pods_before = 0;
     for op in &workload.ops {
         match op {

@@ -9,6 +9,9 @@ use outrank_api::diagnostic::Diagnostic;
 use outrank_api::types::{Node, Pod};
 use outrank_bench::measure::{Limits, measure};
 use outrank_bench::workload::{NodeStrategy, Op, Workload, WorkloadFile, read, read_from_disk};
+use outrank_engine::EngineConfig;
+use outrank_engine::preemption::safety::PreemptionSafetyArgs;
+use outrank_engine::profile::ProfileConfig;
 
 const POD: &str = "
 apiVersion: v1
@@ -623,7 +626,7 @@ fn the_projects_own_workloads_are_read() {
     assert_eq!(sizes("volumes.yaml"), [(5, 10), (5_000, 10_000)].repeat(2));
     assert_eq!(sizes("daemonset.yaml"), [(6, 10), (15_001, 30_000)]);
     let sizes_of_preemption = [(5, 5), (500, 500), (1_000, 1_000), (5_000, 5_000)];
-    assert_eq!(sizes("preemption.yaml"), sizes_of_preemption);
+    assert_eq!(sizes("preemption.yaml"), sizes_of_preemption.repeat(2));
     let curve = [500, 1_000, 5_000, 10_000, 50_000].map(|nodes| (nodes, 10_000));
     assert_eq!(sizes("curve.yaml"), curve);
 }
@@ -632,9 +635,22 @@ fn the_projects_own_workloads_are_read() {
 fn preemptions_are_carried_out_and_agree_with_the_yardstick() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benchmarks");
     let file = read_from_disk(&folder.join("preemption.yaml")).unwrap();
-    let workloads = file.test_cases[0].workloads.as_ref().unwrap();
-    let measured = measure(&workloads[0], &Limits::default()).unwrap();
-    assert_eq!((measured.decisions, measured.scheduled), (5, 5));
-    assert_eq!(measured.full_evaluation_decisions, 5);
-    assert_eq!(measured.same_placements, 5);
+    let safe = ProfileConfig {
+        preemption_safety: Some(PreemptionSafetyArgs {
+            strict_pdb: true,
+            ..PreemptionSafetyArgs::default()
+        }),
+        ..ProfileConfig::default()
+    };
+    for (case, profile) in file.test_cases.iter().zip([ProfileConfig::default(), safe]) {
+        let workloads = case.workloads.as_ref().unwrap();
+        let config = EngineConfig {
+            profiles: vec![profile],
+            ..EngineConfig::default()
+        };
+        let measured = measure(&workloads[0], &config, &Limits::default()).unwrap();
+        assert_eq!((measured.decisions, measured.scheduled), (5, 5));
+        assert_eq!(measured.full_evaluation_decisions, 5);
+        assert_eq!(measured.same_placements, 5);
+    }
 }

@@ -23,6 +23,7 @@ use crate::plugins::node_declared_features::FeatureSet;
 use crate::pod_match::{AffinityTerms, LabelMatch, Labels, PodIdentity, label_value};
 use crate::shares::Shares;
 use crate::storage::{Storage, TOPOLOGY_LABELS, VolumeReservation};
+use crate::use_by_priority::{Freed, UseByPriority};
 
 /// Nodes, their use, and the tables of interned names.
 #[derive(Clone, Debug, Default)]
@@ -65,6 +66,7 @@ pub struct Cluster {
     non_zero_memory_bytes: Vec<i64>,
     host_ports: Vec<Vec<HostPort>>,
     pods: Vec<Vec<PodId>>,
+    use_by_priority: Vec<UseByPriority>,
     legacy: Option<Legacy>,
     log: ChangeLog,
     storage_log: ChangeLog,
@@ -133,6 +135,8 @@ pub struct PodInfo {
     pub volumes: u32,
     /// Whether the pod is being deleted.
     pub is_terminating: bool,
+    /// Its priority.
+    pub priority: i32,
 }
 
 /// A workload by which pods can be owned: kind, namespace and name.
@@ -405,6 +409,12 @@ impl Cluster {
     /// The node's pods.
     pub fn pods(&self, node: NodeId) -> &[PodId] {
         &self.pods[node.index()]
+    }
+
+    /// What would be free on the node if all its pods below a priority went; `None` if there
+    /// are none. O(log priorities).
+    pub fn freed_below(&self, node: NodeId, priority: i32) -> Option<&Freed> {
+        self.use_by_priority[node.index()].below(priority)
     }
 
     /// Namespace and labels of a pod.
@@ -693,6 +703,8 @@ impl Cluster {
     /// Puts a pod on a node.
     pub fn add_pod(&mut self, node: NodeId, pod: PodId, usage: &PodUsage) -> u32 {
         self.bring_back(node, pod, usage);
+        let priority = self.pod_info(pod).priority;
+        self.use_by_priority[node.index()].add(priority, usage);
         self.log.push(node, Change::Usage);
         self.pods[node.index()].len() as u32 - 1
     }
@@ -705,6 +717,8 @@ impl Cluster {
         self.host_ports[row].retain(|port| !usage.host_ports.contains(port));
         let pod = self.pods[row].swap_remove(position as usize);
         self.count_terms(row, pod, -1);
+        let priority = self.pod_info(pod).priority;
+        self.use_by_priority[row].remove(priority, usage);
         self.log.push(node, Change::Usage);
         self.pods[row].get(position as usize).copied()
     }
@@ -735,6 +749,41 @@ impl Cluster {
         self.host_ports[row] = host_ports;
         let before = self.pods[row].len() - pods.len();
         self.pods[row].truncate(before);
+        seen
+    }
+
+    /// The same with a pod that was there once, and of which others saw `info` then.
+    pub(crate) fn with_pod_as<T>(
+        &mut self,
+        node: NodeId,
+        pod: (PodId, &PodUsage),
+        info: PodInfo,
+        look: impl FnOnce(&Self) -> T,
+    ) -> T {
+        let now = self.pod_info(pod.0);
+        self.set_pod_info(pod.0, info);
+        let seen = self.with_pods(node, &[pod], look);
+        self.set_pod_info(pod.0, now);
+        seen
+    }
+
+    /// Looks at a node as if some of its pods were not there; nothing is logged and all is as
+    /// before afterwards.
+    pub(crate) fn without_pods<T>(
+        &mut self,
+        node: NodeId,
+        pods: &[(PodId, &PodUsage)],
+        look: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let before = self.remember(node);
+        for (pod, usage) in pods {
+            self.take_away(node, *pod, usage);
+        }
+        let seen = look(self);
+        for (pod, usage) in pods {
+            self.bring_back(node, *pod, usage);
+        }
+        self.undo(node, before);
         seen
     }
 
@@ -864,6 +913,7 @@ impl Cluster {
         self.non_zero_memory_bytes.push(0);
         self.host_ports.push(Vec::new());
         self.pods.push(Vec::new());
+        self.use_by_priority.push(UseByPriority::default());
         self.storage.grow();
         self.log.add_row();
         self.storage_log.add_row();

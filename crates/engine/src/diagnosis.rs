@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cluster::Cluster;
+use crate::extender::EXTENDER;
 use crate::framework::Refusal;
 use crate::ids::NodeId;
 use crate::preemption::PostFilterRefusal;
@@ -91,7 +92,9 @@ impl Diagnosis {
             .flat_map(PostFilterRefusal::rejected);
         let by_nodes = by_nodes.chain(in_dry_runs).map(|(refusal, _)| refusal);
         let mut refusals = self.pre_filter.iter().chain(by_nodes);
-        refusals.any(|refusal| refusal.plugin == plugin)
+        let is_left_no_candidate = self.post_filter.contains(&PostFilterRefusal::NoCandidate);
+        (is_left_no_candidate && plugin == EXTENDER)
+            || refusals.any(|refusal| refusal.plugin == plugin)
     }
 
     /// How many nodes gave each reason. A node that gave several counts for each.
@@ -115,9 +118,14 @@ impl Diagnosis {
 /// Adds the refusals of nodes to how many nodes got each. O(refusals × distinct ones).
 pub(crate) fn count_refusals(counted: &mut Vec<(Refusal, usize)>, refused: &[(NodeId, Refusal)]) {
     for (_, refusal) in refused {
-        match counted.iter_mut().find(|(known, _)| known == refusal) {
-            Some((_, nodes)) => *nodes += 1,
-            None => counted.push((refusal.clone(), 1)),
-        }
+        count_refusal(counted, refusal, 1);
+    }
+}
+
+/// Adds a refusal that so many nodes gave. O(distinct refusals).
+pub(crate) fn count_refusal(counted: &mut Vec<(Refusal, usize)>, refusal: &Refusal, nodes: usize) {
+    match counted.iter_mut().find(|(known, _)| known == refusal) {
+        Some((_, count)) => *count += nodes,
+        None => counted.push((refusal.clone(), nodes)),
     }
 }

@@ -15,10 +15,12 @@ use outrank_api::types::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::cluster::{Cluster, OwnerKey, PodInfo, PodUsage, Remembered};
+use crate::cluster::{Cluster, OwnerKey, PodInfo, PodUsage};
 use crate::cross::CrossPlan;
 use crate::diagnosis::Diagnosis;
-use crate::evaluation::{Evaluation, Nominations, Question, first_refusal_by_node, listed_nodes};
+use crate::evaluation::{
+    Evaluation, Filters, Nominations, Question, first_refusal_by_node, listed_nodes,
+};
 use crate::extender::{EXTENDER, Extenders};
 use crate::extensions::Extensions;
 use crate::framework::{ClusterEvent, Code, IncomingPod, Refusal};
@@ -30,9 +32,9 @@ use crate::plugins::scheduling_gates::SchedulingGates;
 use crate::pod_class::PodClass;
 use crate::pod_match::{LabelMatch, compile_labels};
 use crate::pod_row::{PodRow, PodTable, Standing};
-use crate::preemption::safety::{ClassRule, KillLog, Rules};
+use crate::preemption::safety::{ClassRule, ClassRules, KillLog, Rules};
 use crate::preemption::{
-    Budgets, CandidateSets, PostFilterRefusal, Preemption, PreemptionReport, Preemptor,
+    Budgets, CandidateSets, PostFilterRefusal, Preemption, PreemptionReport, Preemptor, Scene,
 };
 use crate::profile::{DEFAULT_PREEMPTION, DEFAULT_SCHEDULER_NAME, Profile, ProfileConfig};
 use crate::queue::{Backoff, SchedulingQueue, TimeNanos};
@@ -287,7 +289,7 @@ pub struct Engine {
     held_back: BTreeSet<ClassId>,
     budgets: Budgets,
     /// What priority classes say of preemption, by their names.
-    class_rules: FxHashMap<Symbol, ClassRule>,
+    class_rules: ClassRules,
     kills: KillLog,
     /// Waiting pods that a rule no longer holds back at some time.
     timed: BTreeSet<(TimeNanos, PodId)>,
@@ -300,6 +302,15 @@ struct LastClass {
     namespace: String,
     class: ClassId,
     usage: u32,
+}
+
+/// What the engine makes of a pod object.
+struct Compiled {
+    class: ClassId,
+    usage: u32,
+    standing: Standing,
+    info: PodInfo,
+    owner: Option<OwnerKey>,
 }
 
 /// On what the plan of a pod depends: class, identity, affinity terms, whether it has
@@ -377,7 +388,7 @@ impl Engine {
             watching: BTreeSet::new(),
             held_back: BTreeSet::new(),
             budgets: Budgets::default(),
-            class_rules: FxHashMap::default(),
+            class_rules: ClassRules::default(),
             kills: KillLog::default(),
             timed: BTreeSet::new(),
         })
@@ -438,14 +449,11 @@ impl Engine {
             }
             Event::PriorityClassChanged(class) => {
                 let name = self.cluster.symbols.intern(&class.metadata.name);
-                match ClassRule::of(&class) {
-                    Some(rule) => self.class_rules.insert(name, rule),
-                    None => self.class_rules.remove(&name),
-                };
+                self.class_rules.set(name, ClassRule::of(&class));
             }
             Event::PriorityClassGone { name } => {
                 let name = self.cluster.symbols.intern(&name);
-                self.class_rules.remove(&name);
+                self.class_rules.set(name, None);
             }
             Event::BudgetGone { namespace, name } => {
                 let symbols = &mut self.cluster.symbols;
@@ -678,15 +686,20 @@ impl Engine {
     ) -> (Outcome, Option<Preemption>) {
         let report = match basis {
             _ if !self.asks_post_filters(pod) => None,
-            Basis::Evaluation(evaluation) => self.preemption(pod, &evaluation, now),
+            Basis::Evaluation(evaluation) => self.preemption_by_evaluation(pod, &evaluation, now),
             Basis::Verdicts(key) => self.preemption_by_verdicts(pod, key, now),
-            Basis::Nothing => self.preemption_by_evaluation(pod, now),
+            Basis::Nothing => self
+                .evaluate(pod)
+                .and_then(|evaluation| self.preemption_by_evaluation(pod, &evaluation, now)),
         };
         let Some(report) = report else {
             return (Outcome::Unschedulable(diagnosis), None);
         };
         if let Some(at) = report.retry_at {
             self.timed.insert((at, pod));
+        }
+        if report.refusals.contains(&PostFilterRefusal::NoCandidate) {
+            self.watching.insert(pod);
         }
         let is_in_vain =
             |it: &PostFilterRefusal| matches!(it, PostFilterRefusal::NotHelpful { .. });
@@ -702,7 +715,7 @@ impl Engine {
 
     /// Whether there are PostFilter plugins that could help a pod.
     fn asks_post_filters(&self, pod: PodId) -> bool {
-        let row = self.pods[pod.index()].as_ref();
+        let row = self.pods.get(pod.index()).and_then(Option::as_ref);
         row.is_some_and(|row| {
             let profile = &self.profiles[self.classes[row.class.index()].profile];
             self.cluster.node_count() > 0 && !profile.post_filters.is_empty()
@@ -715,8 +728,20 @@ impl Engine {
         self.candidates.row_count()
     }
 
-    fn preemption_by_evaluation(&self, pod: PodId, now: TimeNanos) -> Option<PreemptionReport> {
-        self.preemption(pod, &self.evaluate(pod)?, now)
+    /// The same as [`Engine::preemption`] for a decision of the engine's own: dry runs are made in
+    /// the cluster itself.
+    fn preemption_by_evaluation(
+        &mut self,
+        pod: PodId,
+        evaluation: &Evaluation,
+        now: TimeNanos,
+    ) -> Option<PreemptionReport> {
+        if !self.may_preempt(pod, evaluation) {
+            return None;
+        }
+        self.with_preemptor(pod, now, |_, preemptor, cluster| {
+            preemptor.post_filter(evaluation, Scene::Live(cluster))
+        })
     }
 
     /// Everything about preempting for a pod that verdicts found no node for: by candidates
@@ -730,40 +755,22 @@ impl Engine {
         let (class, plan, demand) = self.verdict_keys[key];
         let row = self.pods[pod.index()].as_ref()?;
         let info = self.cluster.pod_info(pod);
-        let matters_itself = row.nominated_node.is_some() || info.volumes != 0;
+        let concerns_extenders = self.extenders.preempting_for(pod).is_some();
+        let matters_itself =
+            row.nominated_node.is_some() || info.volumes != 0 || concerns_extenders;
         let looks_at_others = demand != 0 || !self.plans[plan as usize].filters.is_empty();
-        let verdicts = self.verdicts[key].as_deref();
-        let (Some(verdicts), false, false) = (verdicts, matters_itself, looks_at_others) else {
-            return self.preemption_by_evaluation(pod, now);
-        };
-        let incoming = incoming_pod(&self.classes[class.index()], info, row);
-        let profile = &self.profiles[incoming.class.profile];
-        let preemptor = Preemptor {
-            pod,
-            row,
-            incoming,
-            profile,
-            pods: PodTable {
-                rows: &self.pods,
-                usages: &self.usages,
-            },
-            budgets: &self.budgets,
-            nominated: &self.nominated,
-            ties: &self.ties,
-            rules: Rules {
-                safety: profile.preemption_safety.as_ref(),
-                classes: &self.class_rules,
-                kills: &self.kills,
-                now,
-            },
-        };
-        let Some(kept_by) = preemptor.kept_by() else {
-            return self.preemption_by_evaluation(pod, now);
-        };
-        let mut candidates = self.candidates.take((class, kept_by));
-        let report = preemptor.post_filter_by(&mut candidates, verdicts, &mut self.cluster);
-        self.candidates.keep((class, kept_by), candidates);
-        Some(report)
+        if matters_itself || looks_at_others || self.verdicts[key].is_none() {
+            let evaluation = self.evaluate(pod)?;
+            return self.preemption_by_evaluation(pod, &evaluation, now);
+        }
+        let kind = (class, row.standing.priority);
+        let mut candidates = self.candidates.take(kind);
+        let report = self.with_preemptor(pod, now, |engine, preemptor, cluster| {
+            let verdicts = engine.verdicts[key].as_deref()?;
+            Some(preemptor.post_filter_by(&mut candidates, verdicts, cluster))
+        });
+        self.candidates.keep(kind, candidates);
+        report?
     }
 
     /// Everything about preempting for a pod that `evaluation` found no node for, changing
@@ -774,47 +781,66 @@ impl Engine {
         evaluation: &Evaluation,
         now: TimeNanos,
     ) -> Option<PreemptionReport> {
-        let row = self.pods.get(pod.index())?.as_ref()?;
-        let incoming = self.incoming(pod, row);
-        let profile = &self.profiles[incoming.class.profile];
-        let is_refused = evaluation.feasible.is_empty() && evaluation.error.is_none();
-        let is_placed = evaluation.via_nominated_node.is_some();
-        if !is_refused
-            || is_placed
-            || self.cluster.node_count() == 0
-            || profile.post_filters.is_empty()
-        {
+        if !self.may_preempt(pod, evaluation) {
             return None;
         }
         let mut ties = Cow::Borrowed(&self.ties);
         if !ties.is_fresh(&self.cluster) {
             ties.to_mut().refresh(&self.cluster);
         }
-        let preemptor = Preemptor {
-            pod,
-            row,
-            incoming,
-            profile,
-            pods: PodTable {
-                rows: &self.pods,
-                usages: &self.usages,
-            },
-            budgets: &self.budgets,
-            nominated: &self.nominated,
-            ties: &ties,
-            rules: self.rules(profile, now),
-        };
-        Some(preemptor.post_filter(evaluation, &self.cluster))
+        let preemptor = self.preemptor(pod, &self.cluster, &ties, now)?;
+        Some(preemptor.post_filter(evaluation, Scene::Shared(&self.cluster)))
     }
 
-    /// What holds preemption back, beside upstream's own.
-    fn rules<'e>(&'e self, profile: &'e Profile, now: TimeNanos) -> Rules<'e> {
-        Rules {
-            safety: profile.preemption_safety.as_ref(),
-            classes: &self.class_rules,
-            kills: &self.kills,
-            now,
-        }
+    /// Whether PostFilter plugins are asked about a pod once `evaluation` found no node for it.
+    fn may_preempt(&self, pod: PodId, evaluation: &Evaluation) -> bool {
+        let is_refused = evaluation.feasible.is_empty() && evaluation.error.is_none();
+        let is_placed = evaluation.via_nominated_node.is_some();
+        is_refused && !is_placed && self.asks_post_filters(pod)
+    }
+
+    /// Has a pod preempt, with the cluster lent for dry runs, which leave it as it was.
+    fn with_preemptor<T>(
+        &mut self,
+        pod: PodId,
+        now: TimeNanos,
+        preempt: impl FnOnce(&Self, &Preemptor<'_>, &mut Cluster) -> T,
+    ) -> Option<T> {
+        let mut cluster = std::mem::take(&mut self.cluster);
+        let preemptor = self.preemptor(pod, &cluster, &self.ties, now);
+        let report = preemptor.map(|preemptor| preempt(self, &preemptor, &mut cluster));
+        self.cluster = cluster;
+        report
+    }
+
+    /// What preempting for a pod depends on.
+    fn preemptor<'e>(
+        &'e self,
+        pod: PodId,
+        cluster: &Cluster,
+        ties: &'e TieOrder,
+        now: TimeNanos,
+    ) -> Option<Preemptor<'e>> {
+        let row = self.pods.get(pod.index())?.as_ref()?;
+        let class = &self.classes[row.class.index()];
+        let profile = &self.profiles[class.profile];
+        Some(Preemptor {
+            pod,
+            row,
+            incoming: incoming_pod(class, cluster.pod_info(pod), row),
+            profile,
+            pods: PodTable::new(&self.pods, &self.usages),
+            budgets: &self.budgets,
+            nominated: &self.nominated,
+            ties,
+            rules: Rules {
+                safety: profile.preemption_safety.as_ref(),
+                classes: &self.class_rules,
+                kills: &self.kills,
+                now,
+            },
+            extenders: self.extenders.preempting_for(pod),
+        })
     }
 
     fn standing(&mut self, pod: &Pod) -> Standing {
@@ -1191,7 +1217,6 @@ impl Engine {
             Outcome::Scheduled { node, .. } => {
                 let node = *node;
                 self.watching.remove(&pod);
-                self.extenders.forget_pod(pod);
                 self.reserve(pod, node);
                 self.put(pod, node, now);
                 let came = ClusterEvent::PodCame(self.cluster.pod_info(pod));
@@ -1238,6 +1263,7 @@ impl Engine {
         let usage = &self.usages[row.usage as usize];
         row.position = self.cluster.add_pod(node, pod, usage);
         row.state = PodState::Placed(node);
+        self.extenders.place_pod(pod, self.cluster.name(node));
         self.clear_nomination(pod);
         if let Some(kept) = kept.filter(|kept| *kept != node) {
             self.room_is_free(kept, now);
@@ -1445,9 +1471,10 @@ impl Engine {
         let namespace = symbols.intern(&pod.metadata.namespace);
         let name = symbols.intern(&pod.metadata.name);
         let known = self.pod_index.get(&(namespace, name)).copied();
+        let compiled = self.compile(pod);
         if let Some(known) = known
             && !is_bound
-            && self.takes_in_status(known, pod)
+            && self.takes_in_status(known, pod, &compiled)
         {
             return;
         }
@@ -1463,21 +1490,21 @@ impl Engine {
             PodState::Placed(node) => Some((node, Left::new(row, old_info.unwrap_or_default()))),
             _ => None,
         });
-        let (class, usage) = self.class_and_usage(pod);
         let waits_since = before.as_ref().and_then(|row| row.waits_since);
+        let Compiled { info, .. } = compiled;
         let row = PodRow {
             namespace,
             name,
-            class,
-            usage,
-            standing: self.standing(pod),
+            class: compiled.class,
+            usage: compiled.usage,
+            standing: compiled.standing,
             waits_since,
             position: 0,
             state: PodState::Ignored,
             queue: before.map(|row| row.queue).unwrap_or_default(),
             nominated_node: None,
             is_nomination_told: !pod.status.nominated_node_name.is_empty(),
-            owner: compile_owner(pod, &mut self.cluster.symbols),
+            owner: compiled.owner,
         };
         let id = known.or_else(|| self.free_pods.pop());
         let id = id.unwrap_or_else(|| {
@@ -1485,15 +1512,14 @@ impl Engine {
             PodId::from_index(self.pods.len() - 1)
         });
         self.pods[id.index()] = Some(row);
-        let info = compile_info(pod, &mut self.cluster);
         self.cluster.set_pod_info(id, info);
         self.pod_index.insert((namespace, name), id);
         if is_bound {
-            self.extenders.forget_pod(id);
+            self.extenders.set_pod(id, pod, true);
             self.bring_to_node(id, &pod.spec.node_name, now);
             self.wake_watching(&ClusterEvent::PodCame(info), now);
         } else {
-            self.extenders.set_pod(id, pod);
+            self.extenders.set_pod(id, pod, false);
             self.bring_to_queue(id, pod, nomination, now);
         }
         let keeps_as_before = before_look == self.look_of_pod(id);
@@ -1507,29 +1533,42 @@ impl Engine {
         }
     }
 
+    fn compile(&mut self, pod: &Pod) -> Compiled {
+        let (class, usage) = self.class_and_usage(pod);
+        Compiled {
+            class,
+            usage,
+            standing: self.standing(pod),
+            info: compile_info(pod, &mut self.cluster),
+            owner: compile_owner(pod, &mut self.cluster.symbols),
+        }
+    }
+
     /// Takes in news of a pod that is to be placed if they are not about what it asks for, such
     /// as that its status now says what was decided about it; returns whether that is so. It
     /// then keeps its turn, or goes on to wait (`scheduling_queue.go` Update, Kubernetes 1.36).
-    fn takes_in_status(&mut self, id: PodId, pod: &Pod) -> bool {
-        let (class, usage) = self.class_and_usage(pod);
-        let info = compile_info(pod, &mut self.cluster);
-        let owner = compile_owner(pod, &mut self.cluster.symbols);
+    fn takes_in_status(&mut self, id: PodId, pod: &Pod, compiled: &Compiled) -> bool {
         let nomination = self.nomination_told(Some(id), pod);
         let is_gated = SchedulingGates::pre_enqueue(&pod.spec.scheduling_gates).is_err();
-        let is_same_info = self.cluster.pod_info(id) == info;
-        let standing = self.standing(pod);
+        let is_same_info = self.cluster.pod_info(id) == compiled.info;
         let Some(row) = self.pods[id.index()].as_mut() else {
             return false;
         };
         let wants_place = matches!(row.state, PodState::Queued | PodState::Unschedulable(_));
-        let is_same = (row.class, row.usage, row.standing) == (class, usage, standing)
-            && (row.owner, row.nominated_node) == (owner, nomination)
+        let is_same = (row.class, row.usage, row.standing, row.owner)
+            == (
+                compiled.class,
+                compiled.usage,
+                compiled.standing,
+                compiled.owner,
+            )
+            && row.nominated_node == nomination
             && is_same_info;
         if !wants_place || !is_same || is_gated {
             return false;
         }
         row.is_nomination_told = !pod.status.nominated_node_name.is_empty();
-        self.extenders.set_pod(id, pod);
+        self.extenders.set_pod(id, pod, false);
         true
     }
 
@@ -1608,11 +1647,15 @@ impl Engine {
         let mut fit = self.classes_that_fit(node);
         if self.nominated.is_empty() && !fit.is_empty() {
             // Pods that the node could take with the other one wait for something else.
-            fit = self.with_left(node, pod, before, |profiles, classes, cluster| {
-                let fitted =
-                    |class: &ClassId| fits(profiles, &classes[class.index()], cluster, node);
-                fit.into_iter().filter(|class| !fitted(class)).collect()
-            });
+            let (classes, profiles) = (&self.classes, &self.profiles);
+            let left = (pod, &self.usages[before.usage as usize]);
+            fit = self
+                .cluster
+                .with_pod_as(node, left, before.info, |cluster| {
+                    let fitted =
+                        |class: &ClassId| fits(profiles, &classes[class.index()], cluster, node);
+                    fit.into_iter().filter(|class| !fitted(class)).collect()
+                });
         }
         self.wake(node, |class| fit.contains(&class), now);
         if !self.stays_as_before(node, pod, before) {
@@ -1620,25 +1663,6 @@ impl Engine {
             self.wake_preemptors_of(node, pod, before, now);
         }
         self.wake_watching(&ClusterEvent::PodLeft(before.info), now);
-    }
-
-    /// Looks at a node as if the pod that left were still there.
-    fn with_left<T>(
-        &mut self,
-        node: NodeId,
-        pod: PodId,
-        before: Left,
-        look: impl FnOnce(&[Profile], &Interner<PodClass>, &Cluster) -> T,
-    ) -> T {
-        let now_on_node = self.cluster.pod_info(pod);
-        self.cluster.set_pod_info(pod, before.info);
-        let usage = &self.usages[before.usage as usize];
-        let (classes, profiles) = (&self.classes, &self.profiles);
-        let seen = self.cluster.with_pods(node, &[(pod, usage)], |cluster| {
-            look(profiles, classes, cluster)
-        });
-        self.cluster.set_pod_info(pod, now_on_node);
-        seen
     }
 
     /// Whether a pod takes of its node what it took, at the priority that it had.
@@ -1664,12 +1688,15 @@ impl Engine {
         // What is kept for nominated pods may have been what was missing.
         let keeps_room = self.nominated.contains_key(&self.cluster.name_symbol(node));
         for (class, priority) in self.preemptors(node, before.priority) {
-            let lower = self.lower_pods(node, priority);
-            let remembered = self.take_away(node, &lower);
-            let fitted = self.with_left(node, pod, before, |profiles, classes, cluster| {
-                fits(profiles, &classes[class.index()], cluster, node)
+            let (classes, profiles) = (&self.classes, &self.profiles);
+            let pods = PodTable::new(&self.pods, &self.usages);
+            let lower = pods.below(priority, &self.cluster, node);
+            let left = (pod, &self.usages[before.usage as usize]);
+            let fitted = self.cluster.without_pods(node, &lower, |cluster| {
+                cluster.with_pod_as(node, left, before.info, |cluster| {
+                    fits(profiles, &classes[class.index()], cluster, node)
+                })
             });
-            self.bring_back(node, &lower, remembered);
             if !fitted || keeps_room {
                 self.wake_waiting(class, priority, now);
             }
@@ -1709,42 +1736,26 @@ impl Engine {
                 is_between && !self.profiles[profile].post_filters.is_empty()
             })
             .collect();
-        preemptors.retain(|(class, priority)| {
-            let lower = self.lower_pods(node, *priority);
-            let remembered = self.take_away(node, &lower);
-            let class = &self.classes[class.index()];
-            let fits = fits(&self.profiles, class, &self.cluster, node);
-            self.bring_back(node, &lower, remembered);
-            fits
-        });
+        preemptors.retain(|(class, priority)| self.fits_without_lower(*class, *priority, node));
         preemptors
     }
 
-    /// Pods of a node below a priority, and what they take.
-    fn lower_pods(&self, node: NodeId, priority: i32) -> Vec<(PodId, u32)> {
-        let pods = self.cluster.pods(node).iter();
-        let lower = pods.filter_map(|pod| {
-            let row = self.pods[pod.index()].as_ref()?;
-            (row.standing.priority < priority).then_some((*pod, row.usage))
-        });
-        lower.collect()
-    }
-
-    fn take_away(&mut self, node: NodeId, pods: &[(PodId, u32)]) -> Remembered {
-        let before = self.cluster.remember(node);
-        for (pod, usage) in pods {
-            let usage = &self.usages[*usage as usize];
-            self.cluster.take_away(node, *pod, usage);
+    /// Whether a node could take pods of a class if its pods below a priority went. Mostly what
+    /// these take together tells.
+    fn fits_without_lower(&mut self, class: ClassId, priority: i32, node: NodeId) -> bool {
+        let class = &self.classes[class.index()];
+        let profile = &self.profiles[class.profile];
+        let filters = Filters::of_nodes(profile, class);
+        let freed = self.cluster.freed_below(node, priority);
+        let told = freed.and_then(|it| filters.first_refusal_freed(&self.cluster, node, it));
+        if let Some(told) = told {
+            return may_go_to(profile, class, &self.cluster, node) && !is_refused(told.err());
         }
-        before
-    }
-
-    fn bring_back(&mut self, node: NodeId, pods: &[(PodId, u32)], before: Remembered) {
-        for (pod, usage) in pods {
-            let usage = &self.usages[*usage as usize];
-            self.cluster.bring_back(node, *pod, usage);
-        }
-        self.cluster.undo(node, before);
+        let pods = PodTable::new(&self.pods, &self.usages);
+        let lower = pods.below(priority, &self.cluster, node);
+        let profiles = &self.profiles;
+        self.cluster
+            .without_pods(node, &lower, |cluster| fits(profiles, class, cluster, node))
     }
 
     /// Takes a pod off its node and out of the queue, and its row out of the table.
@@ -1840,7 +1851,7 @@ impl Engine {
     /// that anything may (`schedule_one.go` findNodesThatFitPod, Kubernetes 1.36).
     fn is_refused_by_extender(&self, pod: PodId) -> bool {
         let refused = |diagnosis: &Diagnosis| diagnosis.names(EXTENDER);
-        self.extenders.have_say()
+        self.extenders.are_asked()
             && matches!(self.pod_state(pod), Some(PodState::Unschedulable(it)) if refused(it))
     }
 
@@ -2015,11 +2026,19 @@ struct NodeLook {
 /// that fails there refuses nothing: pods are to be tried, and told so.
 fn fits(profiles: &[Profile], class: &PodClass, cluster: &Cluster, node: NodeId) -> bool {
     let profile = &profiles[class.profile];
+    may_go_to(profile, class, cluster, node)
+        && !is_refused(first_refusal_by_node(profile, class, cluster, node))
+}
+
+/// Whether pods of a class are tried on a node at all.
+fn may_go_to(profile: &Profile, class: &PodClass, cluster: &Cluster, node: NodeId) -> bool {
     cluster.is_present(node)
         && listed_nodes(profile, class)
             .is_none_or(|names| names.contains(&cluster.name_symbol(node)))
-        && first_refusal_by_node(profile, class, cluster, node)
-            .is_none_or(|refusal| refusal.code == Code::Error)
+}
+
+fn is_refused(refusal: Option<Refusal>) -> bool {
+    refusal.is_some_and(|refusal| refusal.code != Code::Error)
 }
 
 /// The nominated pods that count when `pod` is filtered: those of the same or higher
@@ -2031,7 +2050,7 @@ fn nominations<'u>(
     usages: &'u Interner<PodUsage>,
     cluster: &Cluster,
 ) -> Vec<Nominations<'u>> {
-    let table = PodTable { rows, usages };
+    let table = PodTable::new(rows, usages);
     let mut nominations = Vec::new();
     for (name, pods) in nominated {
         let Some(node) = cluster.node_named(*name) else {

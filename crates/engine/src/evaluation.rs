@@ -19,6 +19,7 @@ use crate::pod_class::PodClass;
 use crate::profile::Profile;
 use crate::release::Release;
 use crate::sampling::Sample;
+use crate::use_by_priority::Freed;
 
 /// Pods that preemption made room for on a node and that count there already when pods of
 /// the same or lower priority are filtered.
@@ -500,6 +501,32 @@ impl<'c> Filters<'c> {
     /// The refusal of the first stage that refuses the node.
     pub(crate) fn first_refusal(&self, cluster: &Cluster, node: NodeId) -> Option<Refusal> {
         self.refusals(cluster, node).next()
+    }
+
+    /// What the stages would say if pods went that take `freed` together: the first refusal, if
+    /// there is one. `None` if that depends on which pods these are.
+    pub(crate) fn first_refusal_freed(
+        &self,
+        cluster: &Cluster,
+        node: NodeId,
+        freed: &Freed,
+    ) -> Option<Result<(), Refusal>> {
+        for stage in &self.stages {
+            let PreparedFilter::Node(plugin) = stage else {
+                return None;
+            };
+            let told = plugin.filter_node_freed(self.class, cluster, node, freed)?;
+            if told.is_err() {
+                return Some(told);
+            }
+        }
+        Some(Ok(()))
+    }
+
+    /// Whether all stages that have something to say look at one node.
+    pub(crate) fn look_at_one_node(&self) -> bool {
+        let mut stages = self.stages.iter();
+        stages.all(|stage| matches!(stage, PreparedFilter::Node(_)))
     }
 
     /// The same with some pods more on the node.

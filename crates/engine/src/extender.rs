@@ -1,7 +1,8 @@
 //! Extenders: schedulers beside the scheduler that have a say of their own.
 //!
 //! An extender is asked after all Filter plugins which of the nodes that are left it
-//! refuses, and after all Score plugins how it rates them. It may be anything; kube-scheduler
+//! refuses, and after all Score plugins how it rates them. Where pods are to be preempted, it
+//! says on which nodes, and which. It may be anything; kube-scheduler
 //! knows it as a server that speaks JSON over HTTP. The engine does no I/O: it offers
 //! [`Extender`], and whoever runs the engine hands over what implements it
 //! ([`Extensions`](crate::extensions::Extensions)). Decisions about pods that an
@@ -9,7 +10,8 @@
 //! extender answers the same. They are made by [`crate::evaluation`]; those about other pods
 //! are made as if there was no extender.
 //!
-//! Sources: `schedule_one.go` findNodesThatPassExtenders and prioritizeNodes, `extender.go`,
+//! Sources: `schedule_one.go` findNodesThatPassExtenders and prioritizeNodes,
+//! `framework/preemption/preemption.go` callExtenders, `extender.go`,
 //! `kube-scheduler/extender/v1/types.go`, Kubernetes 1.36.
 
 use std::collections::BTreeMap;
@@ -63,6 +65,48 @@ pub trait Extender: fmt::Debug + Send + Sync {
     /// # Errors
     /// Why it cannot say.
     fn prioritize(&self, pod: &Pod, nodes: &[&Node]) -> Result<Vec<(String, i64)>, String>;
+
+    /// Whether it has a say in which pods are preempted.
+    fn supports_preemption(&self) -> bool {
+        false
+    }
+
+    /// On which nodes room is to be made for the pod, by name, and which of their pods are to go.
+    /// `victims` are those by which the scheduler would do it; of the answer any node may be, and
+    /// any pods of it. Asked only if it has a say.
+    ///
+    /// # Errors
+    /// Why it cannot say.
+    fn preempt(
+        &self,
+        pod: &Pod,
+        victims: &BTreeMap<String, NodeVictims<'_>>,
+    ) -> Result<BTreeMap<String, MetaVictims>, String> {
+        let _ = (pod, victims);
+        Err(format!(
+            "extender {:?} has no say in preemption",
+            self.name()
+        ))
+    }
+}
+
+/// Pods that would have to go from a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeVictims<'p> {
+    /// The pods, the most important first. Those that came without a UID have one that is made
+    /// of their namespace and name.
+    pub pods: Vec<&'p Pod>,
+    /// How many of them PodDisruptionBudgets would keep.
+    pub num_pdb_violations: i64,
+}
+
+/// Pods that are to go from a node, by their UIDs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MetaVictims {
+    /// UIDs of the pods; the first is taken for the most important.
+    pub pod_uids: Vec<String>,
+    /// How many of them PodDisruptionBudgets would keep.
+    pub num_pdb_violations: i64,
 }
 
 /// What an extender says about nodes. Nodes that it was not asked about do not count.
@@ -93,6 +137,8 @@ pub(crate) struct Extenders {
     extenders: Vec<Arc<dyn Extender>>,
     /// Pods without a node.
     pods: FxHashMap<PodId, Pod>,
+    /// Pods with one, if somebody has a say in who is preempted.
+    placed: FxHashMap<PodId, Pod>,
     nodes: FxHashMap<NodeId, Node>,
 }
 
@@ -111,15 +157,49 @@ impl Extenders {
         extenders.any(|extender| extender.is_filter() || extender.is_prioritizer())
     }
 
-    /// Keeps a pod to be shown. Without extenders nothing is kept.
-    pub(crate) fn set_pod(&mut self, pod: PodId, object: &Pod) {
-        if self.have_say() {
-            self.pods.insert(pod, object.clone());
+    /// Whether there is one that says who is preempted.
+    fn say_who_goes(&self) -> bool {
+        let mut extenders = self.extenders.iter();
+        extenders.any(|extender| extender.supports_preemption())
+    }
+
+    /// Whether there is one that is asked anything.
+    pub(crate) fn are_asked(&self) -> bool {
+        self.have_say() || self.say_who_goes()
+    }
+
+    /// Keeps a pod without a node, or with one, to be shown. Without extenders nothing is kept.
+    pub(crate) fn set_pod(&mut self, pod: PodId, object: &Pod, has_node: bool) {
+        self.forget_pod(pod);
+        let says_who_goes = self.say_who_goes();
+        if !says_who_goes && (has_node || !self.have_say()) {
+            return;
+        }
+        let mut object = object.clone();
+        let metadata = &mut object.metadata;
+        if says_who_goes && metadata.uid.is_empty() {
+            metadata.uid = format!("{}/{}", metadata.namespace, metadata.name);
+        }
+        let kept = if has_node {
+            &mut self.placed
+        } else {
+            &mut self.pods
+        };
+        kept.insert(pod, object);
+    }
+
+    /// A pod comes to a node.
+    pub(crate) fn place_pod(&mut self, pod: PodId, node_name: &str) {
+        let says_who_goes = self.say_who_goes();
+        if let Some(mut object) = self.pods.remove(&pod).filter(|_| says_who_goes) {
+            Arc::make_mut(&mut object.spec).node_name = node_name.to_owned();
+            self.placed.insert(pod, object);
         }
     }
 
     pub(crate) fn forget_pod(&mut self, pod: PodId) {
         self.pods.remove(&pod);
+        self.placed.remove(&pod);
     }
 
     /// Keeps a node to be shown. Without extenders nothing is kept.
@@ -145,6 +225,102 @@ impl Extenders {
             extenders,
             nodes: &self.nodes,
         })
+    }
+
+    /// The extenders that want a say about whom a pod preempts; `None` if there are none.
+    pub(crate) fn preempting_for(&self, pod: PodId) -> Option<Preempting<'_>> {
+        let pod = self.pods.get(&pod)?;
+        let extenders = self.extenders.iter().map(AsRef::as_ref);
+        let has_say = |it: &&dyn Extender| it.supports_preemption() && it.is_interested(pod);
+        let extenders: Vec<&dyn Extender> = extenders.filter(has_say).collect();
+        (!extenders.is_empty()).then_some(Preempting {
+            pod,
+            extenders,
+            placed: &self.placed,
+        })
+    }
+}
+
+/// The extenders that are interested in whom a pod preempts.
+pub(crate) struct Preempting<'e> {
+    pod: &'e Pod,
+    extenders: Vec<&'e dyn Extender>,
+    placed: &'e FxHashMap<PodId, Pod>,
+}
+
+/// Who is to go from a node, and how many of them budgets would keep.
+pub(crate) type ChosenVictims = (Vec<PodId>, i64);
+
+impl Preempting<'_> {
+    /// The candidates that are left once all extenders were asked, one after the other, each
+    /// about what is left.
+    ///
+    /// # Errors
+    /// What an extender that must not be passed over could not do, or said that cannot be.
+    pub(crate) fn choose(
+        &self,
+        cluster: &Cluster,
+        candidates: BTreeMap<NodeId, ChosenVictims>,
+    ) -> Result<BTreeMap<NodeId, ChosenVictims>, String> {
+        let mut left = candidates;
+        for extender in &self.extenders {
+            let shown = left.iter().map(|(node, victims)| {
+                let name = cluster.name(*node).to_owned();
+                (name, self.shown(victims))
+            });
+            let answer = extender.preempt(self.pod, &shown.collect());
+            match answer.and_then(|answer| self.find(*extender, cluster, answer)) {
+                Ok(found) => left = found,
+                Err(_) if extender.is_ignorable() => continue,
+                Err(error) => return Err(error),
+            }
+            left.retain(|_, (pods, _)| !(pods.is_empty() && extender.is_ignorable()));
+            let mut chosen = left.iter();
+            if let Some((node, _)) = chosen.find(|(_, (pods, _))| pods.is_empty()) {
+                let node = cluster.name(*node);
+                return Err(format!("expected at least one victim pod on node {node:?}"));
+            }
+            if left.is_empty() {
+                break;
+            }
+        }
+        Ok(left)
+    }
+
+    fn shown(&self, (pods, num_pdb_violations): &ChosenVictims) -> NodeVictims<'_> {
+        let pods = pods.iter().filter_map(|pod| self.placed.get(pod));
+        NodeVictims {
+            pods: pods.collect(),
+            num_pdb_violations: *num_pdb_violations,
+        }
+    }
+
+    /// The pods that an answer means.
+    fn find(
+        &self,
+        extender: &dyn Extender,
+        cluster: &Cluster,
+        answer: BTreeMap<String, MetaVictims>,
+    ) -> Result<BTreeMap<NodeId, ChosenVictims>, String> {
+        let found = answer.into_iter().map(|(name, victims)| {
+            let node = cluster.node(&name);
+            let node = node.ok_or_else(|| format!("nodeinfo not found for node name {name:?}"))?;
+            let pods = victims.pod_uids.iter().map(|uid| {
+                let mut pods = cluster.pods(node).iter().copied();
+                let is_it = |pod: &Pod| pod.metadata.uid == *uid;
+                let pod = pods.find(|pod| self.placed.get(pod).is_some_and(is_it));
+                pod.ok_or_else(|| {
+                    format!(
+                        "extender: {} claims to preempt pod (UID: &{{{uid}}}) on node: {name}, \
+                         but the pod is not found on that node",
+                        extender.name()
+                    )
+                })
+            });
+            let pods: Vec<PodId> = pods.collect::<Result<_, String>>()?;
+            Ok((node, (pods, victims.num_pdb_violations)))
+        });
+        found.collect()
     }
 }
 

@@ -23,6 +23,7 @@ use crate::pod_class::PodClass;
 use crate::pod_match::label_value;
 use crate::release::Release;
 use crate::storage::VolumeReservation;
+use crate::use_by_priority::Freed;
 
 /// The best score of a node by one plugin, before weights.
 pub const MAX_NODE_SCORE: i64 = 100;
@@ -195,6 +196,20 @@ pub trait FilterPlugin: Plugin {
             return Ok(());
         }
         self.filter_node(class, cluster, node)
+    }
+
+    /// What [`FilterPlugin::filter_node`] would say if pods went that take `freed` together;
+    /// `None` if that depends on which pods these are. It saves trying what sums can tell.
+    fn filter_node_freed(
+        &self,
+        class: &PodClass,
+        cluster: &Cluster,
+        node: NodeId,
+        freed: &Freed,
+    ) -> Option<Result<(), Refusal>> {
+        let _ = freed;
+        let is_about_object = self.depends_on() == DependsOn::NodeObject;
+        is_about_object.then(|| self.filter_node(class, cluster, node))
     }
 }
 

@@ -287,6 +287,7 @@ pub(crate) fn compile_info(pod: &Pod, cluster: &mut Cluster) -> PodInfo {
         terms: cluster.intern_terms(terms),
         volumes: cluster.storage.intern_pod_volumes(volumes),
         is_terminating: pod.metadata.deletion_timestamp.is_some(),
+        priority: priority(pod),
     }
 }
 

@@ -59,6 +59,7 @@ mod sampling;
 pub mod shares;
 pub mod storage;
 mod tie_order;
+pub mod use_by_priority;
 mod verdicts;
 
 pub use engine::{Decision, Engine, EngineConfig, Event, Outcome, PodState};

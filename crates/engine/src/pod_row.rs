@@ -4,9 +4,9 @@ use outrank_api::pod_resources::gpus;
 use outrank_api::time::unix_nanos;
 use outrank_api::types::Pod;
 
-use crate::cluster::{OwnerKey, PodUsage};
+use crate::cluster::{Cluster, OwnerKey, PodUsage};
 use crate::engine::PodState;
-use crate::ids::{ClassId, Interner, PodId, Symbol, Symbols};
+use crate::ids::{ClassId, Interner, NodeId, PodId, Symbol, Symbols};
 use crate::preemption::safety::{LAST_CHECKPOINT, NON_PREEMPTIBLE};
 use crate::queue::{QueueState, TimeNanos};
 
@@ -102,6 +102,10 @@ pub(crate) struct PodTable<'e> {
 }
 
 impl<'e> PodTable<'e> {
+    pub(crate) fn new(rows: &'e [Option<PodRow>], usages: &'e Interner<PodUsage>) -> Self {
+        Self { rows, usages }
+    }
+
     pub(crate) fn row(self, pod: PodId) -> Option<&'e PodRow> {
         self.rows.get(pod.index())?.as_ref()
     }
@@ -110,6 +114,22 @@ impl<'e> PodTable<'e> {
     pub(crate) fn usage(self, pod: PodId) -> Option<&'e PodUsage> {
         let row = self.row(pod)?;
         Some(&self.usages[row.usage as usize])
+    }
+
+    /// The pods of a node below a priority, and what they take of it.
+    pub(crate) fn below(
+        self,
+        priority: i32,
+        cluster: &Cluster,
+        node: NodeId,
+    ) -> Vec<(PodId, &'e PodUsage)> {
+        let pods = cluster.pods(node).iter();
+        let lower = pods.filter_map(|pod| {
+            let row = self.row(*pod)?;
+            let usage = &self.usages[row.usage as usize];
+            (row.standing.priority < priority).then_some((*pod, usage))
+        });
+        lower.collect()
     }
 
     /// Those of the pods nominated to a node that count when `pod` is filtered: others of the

@@ -10,11 +10,13 @@
 //! 3. A *dry run* on each takes away all pods of lower priority. If the pod fits then, they are
 //!    brought back one at a time, those first whose PodDisruptionBudget does not allow them to
 //!    go, and among these the more important first: of higher priority, then started earlier.
-//!    Who cannot be brought back is a *victim*.
-//! 4. The best of these *candidates* has the fewest violations of budgets; then the lowest
+//!    Who cannot be brought back is a *victim*. Nodes on which all pods of lower priority
+//!    together do not free enough are told from sums ([`crate::use_by_priority`]).
+//! 4. Extenders may say which of these *candidates* are left, and who is to go there.
+//! 5. The best of them has the fewest violations of budgets; then the lowest
 //!    highest priority among its victims; then the smallest sum of priorities; then the fewest
 //!    victims; then those that started last.
-//! 5. The pod is *nominated* to the node: pods of the same or lower priority must leave it that
+//! 6. The pod is *nominated* to the node: pods of the same or lower priority must leave it that
 //!    room. Nominations of pods of lower priority to the same node end.
 //!
 //! Nobody is killed here. [`Preemption`] says who is to be; whoever runs the engine deletes
@@ -33,14 +35,17 @@ use std::collections::BTreeMap;
 use crate::cluster::{Cluster, PodUsage};
 use crate::diagnosis::count_refusals;
 use crate::evaluation::{Evaluation, Filters};
+use crate::extender::Preempting;
 use crate::framework::{Code, IncomingPod, Reason, Refusal};
 use crate::ids::{NodeId, PodId, Symbol};
 use crate::pod_row::{PodRow, PodTable, Standing};
 use crate::profile::{PostFilterPlugin, Profile};
 use crate::queue::TimeNanos;
 use crate::tie_order::TieOrder;
+use crate::use_by_priority::Freed;
 use crate::verdicts::Verdicts;
 
+use budgets::BudgetCount;
 pub(crate) use budgets::Budgets;
 pub(crate) use candidates::{CandidateSets, Candidates};
 use safety::{Protected, Rules};
@@ -94,6 +99,15 @@ pub struct PreemptionReport {
     pub retry_at: Option<TimeNanos>,
 }
 
+impl PreemptionReport {
+    /// Notes a node on which it does not help, until that may be otherwise.
+    fn reject(&mut self, node: NodeId, refusal: Refusal, retry_at: Option<TimeNanos>) {
+        self.rejected.push((node, refusal));
+        let times = [self.retry_at, retry_at].into_iter().flatten();
+        self.retry_at = times.min();
+    }
+}
+
 /// Why a PostFilter plugin could not help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PostFilterRefusal {
@@ -112,6 +126,8 @@ pub enum PostFilterRefusal {
         /// Why nodes that were tried are of no use, and how many.
         rejected: Vec<(Refusal, usize)>,
     },
+    /// Extenders left no candidate ([`crate::extender`]).
+    NoCandidate,
     /// A rule holds the pod back ([`safety`]).
     Held {
         /// The rule, and what it is about now.
@@ -137,6 +153,7 @@ impl PostFilterRefusal {
                 node_count,
                 rejected,
             } => not_helpful(*node_count, rejected, cluster),
+            Self::NoCandidate => "no candidate node for preemption".into(),
             Self::Held { reason, .. } => reason.clone(),
             Self::Failed(error) => error.clone(),
         };
@@ -207,18 +224,23 @@ pub(crate) struct Preemptor<'p> {
     pub(crate) nominated: &'p BTreeMap<Symbol, Vec<PodId>>,
     pub(crate) ties: &'p TieOrder,
     pub(crate) rules: Rules<'p>,
+    /// Extenders that have a say.
+    pub(crate) extenders: Option<Preempting<'p>>,
 }
+
+/// Of how many victims on a node an extender said that PodDisruptionBudgets would keep them.
+type ToldViolations = BTreeMap<NodeId, i64>;
 
 impl<'p> Preemptor<'p> {
     /// Asks the PostFilter plugins about a pod that `evaluation` found no node for.
-    /// O(potential nodes × their pods of lower priority × plugins), and a copy of the cluster
-    /// if there are potential nodes.
+    /// O(potential nodes × their pods of lower priority × plugins), and maybe a copy of the
+    /// cluster ([`Scene`]).
     pub(crate) fn post_filter(
         &self,
         evaluation: &Evaluation,
-        cluster: &Cluster,
+        mut scene: Scene<'_>,
     ) -> PreemptionReport {
-        let preempt = |report: &mut _| self.preempt(evaluation, cluster, report);
+        let preempt = |report: &mut _| self.preempt(evaluation, &mut scene, report);
         self.ask(&self.deallocate(evaluation), preempt)
     }
 
@@ -279,29 +301,131 @@ impl<'p> Preemptor<'p> {
     fn preempt(
         &self,
         evaluation: &Evaluation,
+        scene: &mut Scene<'_>,
+        report: &mut PreemptionReport,
+    ) -> Option<PostFilterRefusal> {
+        let nominated_code = self.nominated_code(evaluation, scene.cluster());
+        let refusal = self.held_back(nominated_code, scene.cluster(), report);
+        if refusal.is_some() {
+            return refusal;
+        }
+        self.find_candidates(evaluation, scene, report);
+        let cluster = scene.cluster();
+        let told = match self.ask_extenders(cluster, report) {
+            Ok(told) => told,
+            Err(refusal) => return Some(refusal),
+        };
+        let Some(best) = self.choose(report, &told) else {
+            return Some(refused(counted(&report.rejected), cluster));
+        };
+        report.retry_at = None;
+        self.carry_out(&best, cluster, report)
+    }
+
+    /// Has extenders say which candidates are left, and at whose expense. What rules do not allow
+    /// they cannot have either.
+    fn ask_extenders(
+        &self,
+        cluster: &Cluster,
+        report: &mut PreemptionReport,
+    ) -> Result<ToldViolations, PostFilterRefusal> {
+        let Some(extenders) = &self.extenders else {
+            return Ok(ToldViolations::new());
+        };
+        if report.candidates.is_empty() {
+            return Ok(ToldViolations::new());
+        }
+        let candidates = report.candidates.drain(..).map(|candidate| {
+            let Victims { pods, violating } = candidate.victims;
+            (candidate.node, (pods, violating.len() as i64))
+        });
+        let chosen = extenders.choose(cluster, candidates.collect());
+        let chosen = chosen.map_err(PostFilterRefusal::Failed)?;
+        if chosen.is_empty() {
+            return Err(PostFilterRefusal::NoCandidate);
+        }
+        let mut told = ToldViolations::new();
+        for (node, (pods, violations)) in chosen {
+            told.insert(node, violations);
+            let violating = self.violating(&pods, cluster);
+            let victims = Victims { pods, violating };
+            match self.allowed(&victims) {
+                Ok(()) => report.candidates.push(Candidate { node, victims }),
+                Err((refusal, retry_at)) => report.reject(node, refusal, retry_at),
+            }
+        }
+        Ok(told)
+    }
+
+    /// Those of the pods that a PodDisruptionBudget does not allow to go, if they go in this
+    /// order.
+    fn violating(&self, pods: &[PodId], cluster: &Cluster) -> Vec<PodId> {
+        let mut count = self.count_budgets();
+        let pods = pods.iter().copied();
+        pods.filter(|pod| self.violates(&mut count, *pod, cluster))
+            .collect()
+    }
+
+    fn count_budgets(&self) -> BudgetCount<'p> {
+        let is_strict = self.rules.is_strict(self.row.standing.priority);
+        self.budgets.count(is_strict)
+    }
+
+    /// Counts a pod that goes; returns whether some PodDisruptionBudget does not allow that.
+    fn violates(&self, count: &mut BudgetCount<'_>, pod: PodId, cluster: &Cluster) -> bool {
+        let identity = cluster.identity(cluster.pod_info(pod).identity);
+        let row = self.pods.row(pod);
+        row.is_some_and(|row| count.take(identity, row.name))
+    }
+
+    /// Whether rules allow these victims, or why not and until when.
+    fn allowed(&self, victims: &Victims) -> Result<(), (Refusal, Option<TimeNanos>)> {
+        let priority = self.row.standing.priority;
+        let mut protected = Protected::default();
+        let rows = victims.pods.iter().filter_map(|pod| self.pods.row(*pod));
+        for row in rows {
+            let protection = self.rules.protection(&row.standing, priority);
+            protection.into_iter().for_each(|it| protected.add(it));
+        }
+        if protected.is_any() {
+            let mut refusal = no_victims();
+            refusal.reasons.extend(protected.reasons());
+            return Err((refusal, protected.until));
+        }
+        let toll = self.rules.toll(victims, priority, self.pods);
+        let checked = self.rules.check(&toll);
+        checked.map_err(|hold| (hold.refusal(), hold.retry_at))
+    }
+
+    /// Why nobody is killed for the pod, whoever it would be.
+    fn held_back(
+        &self,
+        nominated_code: Option<Code>,
         cluster: &Cluster,
         report: &mut PreemptionReport,
     ) -> Option<PostFilterRefusal> {
-        let nominated_code = self.nominated_code(evaluation, cluster);
         let refusal = self.ineligible(nominated_code, cluster);
         report.is_eligible = Some(refusal.is_none());
         if refusal.is_some() {
             return refusal;
         }
         let waits_since = self.row.waits_since.unwrap_or(self.rules.now);
-        if let Some(hold) = self.rules.hold(self.row.standing.priority, waits_since) {
-            report.retry_at = hold.retry_at;
-            return Some(PostFilterRefusal::Held {
-                reason: hold.reason,
-                would_be: None,
-            });
-        }
-        self.find_candidates(evaluation, cluster, report);
-        let Some(best) = self.choose(report) else {
-            return Some(refused(counted(&report.rejected), cluster));
-        };
-        report.retry_at = None;
-        let preemption = self.preemption(&best, cluster);
+        let hold = self.rules.hold(self.row.standing.priority, waits_since)?;
+        report.retry_at = hold.retry_at;
+        Some(PostFilterRefusal::Held {
+            reason: hold.reason,
+            would_be: None,
+        })
+    }
+
+    /// Has the victims of the best candidate go, or says who would have to.
+    fn carry_out(
+        &self,
+        best: &Candidate,
+        cluster: &Cluster,
+        report: &mut PreemptionReport,
+    ) -> Option<PostFilterRefusal> {
+        let preemption = self.preemption(best, cluster);
         if self.rules.is_dry_run(self.row.standing.priority) {
             return Some(self.would_be(preemption, cluster));
         }
@@ -334,29 +458,25 @@ impl<'p> Preemptor<'p> {
         cluster: &mut Cluster,
         report: &mut PreemptionReport,
     ) -> Option<PostFilterRefusal> {
-        let refusal = self.ineligible(None, cluster);
-        report.is_eligible = Some(refusal.is_none());
+        let refusal = self.held_back(None, cluster, report);
         if refusal.is_some() {
             return refusal;
         }
         let filters = Filters::of_nodes(self.profile, self.incoming.class);
-        let mut dry_run = DryRun::new(self, filters, cluster);
+        let mut dry_run = DryRun::new(self, filters, cluster).pruned();
         match candidates.best(&mut dry_run, verdicts) {
-            Some(best) => {
-                report.preemption = Some(self.preemption(&best, cluster));
-                None
+            Some(best) => self.carry_out(&best, cluster, report),
+            None => {
+                report.retry_at = candidates.retry_at(&self.rules);
+                Some(candidates.refused(&self.rules, cluster))
             }
-            None => Some(candidates.refused(cluster)),
         }
     }
 
     /// What of the pod itself says, besides its class, whom it may preempt, so that candidates
-    /// that are kept hold for all pods that have it in common. `None` if
-    /// [`Preemptor::may_preempt`] depends on more than that and the victim's standing, such as
-    /// the time, or if not all candidates are wanted: they must not be kept then.
-    pub(crate) fn kept_by(&self) -> Option<i32> {
-        let is_upstream = !self.rules.are_any() && self.profile.minimum_candidates.is_none();
-        is_upstream.then_some(self.row.standing.priority)
+    /// that are kept hold for all pods that have it in common.
+    pub(crate) fn kept_by(&self) -> i32 {
+        self.row.standing.priority
     }
 
     /// The pods nominated to a node that must be left room there, and what they take.
@@ -368,20 +488,50 @@ impl<'p> Preemptor<'p> {
     fn find_candidates(
         &self,
         evaluation: &Evaluation,
-        cluster: &Cluster,
+        scene: &mut Scene<'_>,
         report: &mut PreemptionReport,
     ) {
-        let nodes = potential_nodes(evaluation, cluster);
+        let nodes = potential_nodes(evaluation, scene.cluster());
         if nodes.is_empty() {
             return;
         }
-        let filters = Filters::new(self.profile, &self.incoming, cluster);
-        let mut copy = cluster.clone();
-        let mut dry_run = DryRun::new(self, filters, &mut copy);
+        match scene {
+            Scene::Live(cluster) => {
+                let filters = Filters::new(self.profile, &self.incoming, cluster);
+                if filters.look_at_one_node() {
+                    drop(filters);
+                    let filters = Filters::of_nodes(self.profile, self.incoming.class);
+                    let dry_run = DryRun::new(self, filters, cluster).pruned();
+                    return self.try_nodes(nodes, dry_run, report);
+                }
+                let mut copy = cluster.clone();
+                let dry_run = DryRun::new(self, filters, &mut copy).pruned();
+                self.try_nodes(nodes, dry_run, report);
+            }
+            Scene::Shared(cluster) => {
+                let filters = Filters::new(self.profile, &self.incoming, cluster);
+                let mut copy = cluster.clone();
+                self.try_nodes(nodes, DryRun::new(self, filters, &mut copy), report);
+            }
+        }
+    }
+
+    fn try_nodes(
+        &self,
+        nodes: Vec<NodeId>,
+        mut dry_run: DryRun<'_, '_, '_>,
+        report: &mut PreemptionReport,
+    ) {
         let enough = self.enough_candidates(nodes.len());
         let mut without_violation = 0;
         for node in nodes {
-            match self.try_node(&mut dry_run, node) {
+            let (result, until) = self.try_node(&mut dry_run, node);
+            let result = result.map_err(|refusal| (refusal, until));
+            let allowed = result.and_then(|victims| {
+                self.allowed(&victims)?;
+                Ok(victims)
+            });
+            match allowed {
                 Ok(victims) => {
                     without_violation += usize::from(victims.violating.is_empty());
                     report.candidates.push(Candidate { node, victims });
@@ -389,11 +539,7 @@ impl<'p> Preemptor<'p> {
                         break;
                     }
                 }
-                Err((refusal, retry_at)) => {
-                    report.rejected.push((node, refusal));
-                    let times = [report.retry_at, retry_at].into_iter().flatten();
-                    report.retry_at = times.min();
-                }
+                Err((refusal, retry_at)) => report.reject(node, refusal, retry_at),
             }
         }
     }
@@ -407,24 +553,19 @@ impl<'p> Preemptor<'p> {
         share.max(minimum.absolute).min(nodes)
     }
 
-    /// Who must go from a node, or why that is of no use or not allowed, and until when.
+    /// Who must go from a node, or why that is of no use; and when that may be otherwise since
+    /// pods that may not be victims may be then.
     fn try_node(
         &self,
         dry_run: &mut DryRun<'_, '_, '_>,
         node: NodeId,
-    ) -> Result<Victims, (Refusal, Option<TimeNanos>)> {
-        let priority = self.row.standing.priority;
-        match dry_run.select_victims(node) {
-            Ok(victims) => match self.rules.check(&victims, priority, self.pods) {
-                Ok(()) => Ok(victims),
-                Err(hold) => Err((hold.refusal(), hold.retry_at)),
-            },
-            Err(mut refusal) => {
-                let protected = self.protected(node, dry_run.cluster);
-                refusal.reasons.extend(protected.reasons());
-                Err((refusal, protected.until))
-            }
-        }
+    ) -> (Result<Victims, Refusal>, Option<TimeNanos>) {
+        let protected = self.protected(node, dry_run.cluster);
+        let result = dry_run.select_victims(node).map_err(|mut refusal| {
+            refusal.reasons.extend(protected.reasons());
+            refusal
+        });
+        (result, protected.until)
     }
 
     /// The pods of lower priority of a node that may not be victims.
@@ -490,11 +631,13 @@ impl<'p> Preemptor<'p> {
     }
 
     /// The best candidate; the rest of what is as good goes into the report.
-    fn choose(&self, report: &mut PreemptionReport) -> Option<Candidate> {
-        let costs = report.candidates.iter();
-        let costs: Vec<Cost> = costs
-            .map(|candidate| Cost::new(&candidate.victims, self.pods, &self.rules))
-            .collect();
+    fn choose(&self, report: &mut PreemptionReport, told: &ToldViolations) -> Option<Candidate> {
+        let costs = report.candidates.iter().map(|candidate| {
+            let mut cost = Cost::new(&candidate.victims, self.pods, &self.rules);
+            cost.pdb_violations = *told.get(&candidate.node).unwrap_or(&cost.pdb_violations);
+            cost
+        });
+        let costs: Vec<Cost> = costs.collect();
         let least = costs.iter().min()?;
         let candidates = report.candidates.iter().zip(&costs);
         let best = candidates.filter(|(_, cost)| *cost == least);
@@ -517,6 +660,25 @@ impl<'p> Preemptor<'p> {
             node: candidate.node,
             victims: candidate.victims.clone(),
             cleared_nominations: lower.filter(|other| *other != self.pod).collect(),
+        }
+    }
+}
+
+/// Where preemption is tried by definition.
+pub(crate) enum Scene<'c> {
+    /// In the cluster itself, which is as before afterwards. Only if there are filters that look
+    /// at more than one node and so hold the cluster as it is do dry runs take a copy.
+    Live(&'c mut Cluster),
+    /// In a copy, for whoever must not change anything. Nothing is left out there, so that it is
+    /// what all else is held against.
+    Shared(&'c Cluster),
+}
+
+impl Scene<'_> {
+    fn cluster(&self) -> &Cluster {
+        match self {
+            Self::Live(cluster) => cluster,
+            Self::Shared(cluster) => cluster,
         }
     }
 }
@@ -565,7 +727,8 @@ fn refused(rejected: Vec<(Refusal, usize)>, cluster: &Cluster) -> PostFilterRefu
 /// What a candidate costs: the less the better, field by field in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cost {
-    pdb_violations: usize,
+    pdb_violations: i64,
+    /// That of the most important victim, which comes first.
     highest_priority: i32,
     /// Work that victims lose, if that counts; else 0.
     lost_work: u64,
@@ -584,8 +747,8 @@ impl Cost {
         let started = standings().filter(|it| it.priority == highest);
         let started = started.map(|it| it.started_nanos).min();
         Self {
-            pdb_violations: victims.violating.len(),
-            highest_priority: highest,
+            pdb_violations: victims.violating.len() as i64,
+            highest_priority: standings().next().map_or(i32::MIN, |it| it.priority),
             lost_work: standings()
                 .map(|it| rules.lost_work(&it))
                 .fold(0, u64::saturating_add),
@@ -605,6 +768,8 @@ pub(crate) struct DryRun<'d, 'p, 'f> {
     cluster: &'d mut Cluster,
     /// Whether some budget selected a potential victim on the node of the last dry run.
     is_under_budget: bool,
+    /// Whether nodes are left out that sums tell to be of no use.
+    is_pruned: bool,
 }
 
 impl<'d, 'p, 'f> DryRun<'d, 'p, 'f> {
@@ -619,12 +784,25 @@ impl<'d, 'p, 'f> DryRun<'d, 'p, 'f> {
             filters,
             cluster,
             is_under_budget: false,
+            is_pruned: false,
+        }
+    }
+
+    /// The same, with nodes left out that what their pods of lower priority take together tells
+    /// to be of no use: no pod is taken away there.
+    pub(crate) fn pruned(self) -> Self {
+        Self {
+            is_pruned: true,
+            ..self
         }
     }
 
     /// Who must go from a node so that the pod fits, or why that does not help.
     pub(crate) fn select_victims(&mut self, node: NodeId) -> Result<Victims, Refusal> {
         self.is_under_budget = false;
+        if let Some(refusal) = self.refusal_by_sums(node) {
+            return Err(refusal);
+        }
         let mut potential = self.potential_victims(node);
         if potential.is_empty() {
             return Err(no_victims());
@@ -654,6 +832,35 @@ impl<'d, 'p, 'f> DryRun<'d, 'p, 'f> {
         }
     }
 
+    /// Why the node would not take the pod even without all potential victims, if it is known
+    /// from what they take together.
+    fn refusal_by_sums(&self, node: NodeId) -> Option<Refusal> {
+        if !self.is_pruned {
+            return None;
+        }
+        // Not all pods of lower priority are potential victims if there are rules.
+        let of_victims = self.preemptor.rules.are_any().then(|| {
+            let mut freed = Freed::default();
+            let potential = self.potential_victims(node);
+            potential.iter().for_each(|(_, usage)| freed.add(usage));
+            freed
+        });
+        let priority = self.preemptor.row.standing.priority;
+        let freed = match &of_victims {
+            Some(freed) => Some(freed).filter(|freed| freed.pods() > 0),
+            None => self.cluster.freed_below(node, priority),
+        };
+        let Some(freed) = freed else {
+            return Some(no_victims());
+        };
+        let nominated = self.preemptor.nominated_at(node, self.cluster);
+        if !nominated.is_empty() {
+            return None;
+        }
+        let told = self.filters.first_refusal_freed(self.cluster, node, freed);
+        told?.err()
+    }
+
     fn potential_victims(&self, node: NodeId) -> Vec<(PodId, &'p PodUsage)> {
         let pods = self.cluster.pods(node).iter();
         let lower = pods.filter_map(|pod| {
@@ -681,14 +888,9 @@ impl<'d, 'p, 'f> DryRun<'d, 'p, 'f> {
         node: NodeId,
         potential: Vec<(PodId, &'p PodUsage)>,
     ) -> (Victims, Vec<(PodId, &'p PodUsage)>) {
-        let priority = self.preemptor.row.standing.priority;
-        let is_strict = self.preemptor.rules.is_strict(priority);
-        let mut count = self.preemptor.budgets.count(is_strict);
-        let violates = |pod: &(PodId, &PodUsage)| {
-            let identity = self.cluster.identity(self.cluster.pod_info(pod.0).identity);
-            let row = self.preemptor.pods.row(pod.0);
-            row.is_some_and(|row| count.take(identity, row.name))
-        };
+        let mut count = self.preemptor.count_budgets();
+        let violates =
+            |(pod, _): &(PodId, _)| self.preemptor.violates(&mut count, *pod, self.cluster);
         let (violating, others): (Vec<_>, Vec<_>) = potential.into_iter().partition(violates);
         self.is_under_budget = count.has_selected();
         let is_mixed = !violating.is_empty() && !others.is_empty();

@@ -18,7 +18,7 @@ use proptest::sample::Index;
 
 use random_cluster::{
     History, NODE_NAMES, Step, World, history, history_of_1_20, history_of_preemption,
-    history_with_volumes, node_of, pod_named,
+    history_of_safe_preemption, history_with_volumes, node_of, pod_named,
 };
 
 /// What evaluation from scratch says about a pod.
@@ -34,6 +34,7 @@ enum Expected {
         message: String,
         reasons: BTreeMap<String, usize>,
         preemption: Option<String>,
+        retry_at: Option<TimeNanos>,
     },
     Error(String),
 }
@@ -73,6 +74,7 @@ fn expected(pod: PodId, evaluation: &Evaluation, engine: &Engine, now: TimeNanos
                 message: diagnosis.message(cluster),
                 reasons: diagnosis.reasons(cluster),
                 preemption: report.preemption.map(|it| told(&it, engine)),
+                retry_at: report.retry_at,
             }
         }
         // Taken without scoring, so that nothing can be wrong with its score.
@@ -156,12 +158,18 @@ fn check(decision: &Decision, expected: &Expected, engine: &Engine, is_seeded: b
                 message,
                 reasons,
                 preemption,
+                retry_at,
             },
         ) => {
             assert_eq!(diagnosis.message(cluster), *message, "{pod:?}");
             assert_eq!(diagnosis.reasons(cluster), *reasons, "{pod:?}");
             let decided = decision.preemption.as_ref();
             assert_eq!(decided.map(|it| told(it, engine)), *preemption, "{pod:?}");
+            let next = engine.next_retry().unwrap_or(TimeNanos::MAX);
+            assert!(
+                next <= retry_at.unwrap_or(TimeNanos::MAX),
+                "{pod:?}: {next}"
+            );
         }
         (Outcome::Error(found), Expected::Error(error)) => assert_eq!(**found, **error),
         (outcome, expected) => panic!("{pod:?}: {outcome:?}, expected {expected:?}"),
@@ -210,13 +218,13 @@ fn play(history: &History) -> Vec<String> {
         world.note_ports();
         check_no_pod_is_lost(&world);
     }
-    told.extend(drain(&mut world));
+    told.extend(drain(&mut world, history.has_rules));
     told
 }
 
 /// Decides until nothing can be tried; then every pod that waits fits nowhere, and has nobody
 /// to preempt.
-fn drain(world: &mut World) -> Vec<String> {
+fn drain(world: &mut World, has_rules: bool) -> Vec<String> {
     let mut told = Vec::new();
     while let Some(decision) = world.engine.next(world.now) {
         told.push(world.tell(&decision));
@@ -240,14 +248,11 @@ fn drain(world: &mut World) -> Vec<String> {
             {
                 true
             }
-            Some(PodState::Unschedulable(_)) => !matches!(
-                expected,
-                Expected::Scheduled { .. }
-                    | Expected::Unschedulable {
-                        preemption: Some(_),
-                        ..
-                    }
-            ),
+            Some(PodState::Unschedulable(_)) => match expected {
+                Expected::Scheduled { .. } => false,
+                Expected::Unschedulable { ref preemption, .. } => preemption.is_none() || has_rules,
+                Expected::Error(_) => true,
+            },
             state => matches!(state, Some(PodState::Error(_))),
         };
         assert!(
@@ -338,6 +343,25 @@ proptest! {
     /// With a seed, equally good candidates come in another order than by name.
     #[test]
     fn pods_that_preempt_in_another_order(history in history_of_preemption(2..=4, 40..120, true)) {
+        play(&history);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(2_000))]
+
+    /// Rules that protect pods for a time or for ever, that limit how many are killed, and
+    /// searches that end early: the kept candidates know of all of it.
+    #[test]
+    fn pods_that_preempt_by_rules(history in history_of_safe_preemption(2..=6, 40..200, false)) {
+        play(&history);
+    }
+
+    /// The same with equally good candidates in another order.
+    #[test]
+    fn pods_that_preempt_by_rules_in_another_order(
+        history in history_of_safe_preemption(2..=4, 40..120, true),
+    ) {
         play(&history);
     }
 }

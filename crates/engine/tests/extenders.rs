@@ -1,14 +1,17 @@
 //! What extenders say counts as kube-scheduler lets it count.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use outrank_api::types::{Container, Node, Pod, PodSpec};
-use outrank_engine::extender::{Extender, ExtenderFilterResult};
+use outrank_engine::extender::{Extender, ExtenderFilterResult, MetaVictims, NodeVictims};
 use outrank_engine::extensions::Extensions;
+use outrank_engine::preemption::safety::{PreemptionBudget, PreemptionSafetyArgs};
 use outrank_engine::profile::ProfileConfig;
 use outrank_engine::{Engine, EngineConfig, Event, Outcome};
 
 type Filter = fn(&[&str]) -> Result<ExtenderFilterResult, String>;
+type Preempt = fn(&[&str]) -> Result<BTreeMap<String, MetaVictims>, String>;
 type Prioritize = fn(&[&str]) -> Result<Vec<(String, i64)>, String>;
 
 /// An extender that answers what a test says, and remembers what it was asked.
@@ -16,6 +19,7 @@ type Prioritize = fn(&[&str]) -> Result<Vec<(String, i64)>, String>;
 struct Scripted {
     filter: Option<Filter>,
     prioritize: Option<Prioritize>,
+    preempt: Option<Preempt>,
     weight: i64,
     ignorable: bool,
     /// Pods whose names begin with this are its.
@@ -28,6 +32,7 @@ impl Default for Scripted {
         Self {
             filter: None,
             prioritize: None,
+            preempt: None,
             weight: 1,
             ignorable: false,
             interest: "",
@@ -48,6 +53,13 @@ impl Scripted {
         Self {
             prioritize: Some(prioritize),
             weight,
+            ..Self::default()
+        }
+    }
+
+    fn preempting(preempt: Preempt) -> Self {
+        Self {
+            preempt: Some(preempt),
             ..Self::default()
         }
     }
@@ -97,6 +109,29 @@ impl Extender for Scripted {
     fn prioritize(&self, pod: &Pod, nodes: &[&Node]) -> Result<Vec<(String, i64)>, String> {
         let nodes = self.note("prioritize", pod, nodes);
         self.prioritize.expect("asked only if it rates")(&nodes)
+    }
+
+    fn supports_preemption(&self) -> bool {
+        self.preempt.is_some()
+    }
+
+    fn preempt(
+        &self,
+        pod: &Pod,
+        victims: &BTreeMap<String, NodeVictims<'_>>,
+    ) -> Result<BTreeMap<String, MetaVictims>, String> {
+        let told = victims.iter().map(|(node, victims)| {
+            let uids = victims.pods.iter().map(|pod| &*pod.metadata.uid);
+            let uids: Vec<&str> = uids.collect();
+            let places = victims.pods.iter().all(|pod| pod.spec.node_name == *node);
+            assert!(places, "victims are on their node");
+            format!("{node} {} {}", uids.join("+"), victims.num_pdb_violations)
+        });
+        let told: Vec<String> = told.collect();
+        let asked = format!("preempt {}: {}", pod.metadata.name, told.join(", "));
+        self.asked.lock().expect("no panics").push(asked);
+        let nodes: Vec<&str> = victims.keys().map(String::as_str).collect();
+        self.preempt.expect("asked only if it has a say")(&nodes)
     }
 }
 
@@ -363,4 +398,199 @@ fn a_sample_is_what_extenders_are_asked_about() {
     let asked = extender.asked();
     // Without extenders the first feasible node would be taken: nothing rates nodes.
     assert_eq!(asked[0].split_whitespace().count(), 102);
+}
+
+/// Pods that must go from nodes, by name: `node uid+uid`.
+fn chosen(answer: &[&str]) -> Result<BTreeMap<String, MetaVictims>, String> {
+    let chosen = answer.iter().map(|told| {
+        let (node, uids) = told.split_once(' ').unwrap_or((told, ""));
+        let victims = MetaVictims {
+            pod_uids: uids.split_terminator('+').map(String::from).collect(),
+            num_pdb_violations: 0,
+        };
+        (node.to_owned(), victims)
+    });
+    Ok(chosen.collect())
+}
+
+fn of_priority(pod: Pod, priority: i32) -> Pod {
+    let mut pod = pod;
+    pod.metadata.uid = format!("uid-{}", pod.metadata.name);
+    Arc::make_mut(&mut pod.spec).priority = Some(priority);
+    pod
+}
+
+/// Nodes a, b and c, each with two pods of 2 CPUs, `a1` and `a2` and so on, of which the second
+/// has the higher priority.
+fn full_engine(config: &EngineConfig, extenders: &[&Arc<Scripted>]) -> Engine {
+    let mut engine = engine(config, extenders);
+    for node in ["a", "b", "c"] {
+        for number in [1, 2] {
+            let mut pod = of_priority(pod(&format!("{node}{number}"), "2"), number);
+            Arc::make_mut(&mut pod.spec).node_name = node.into();
+            engine.handle(Event::PodChanged(pod), 0);
+        }
+    }
+    engine
+}
+
+/// Who goes for a pod of priority 9 that asks for 2 CPUs, or why nobody does.
+fn preempt_in(engine: &mut Engine) -> String {
+    engine.handle(Event::PodChanged(of_priority(pod("p", "2"), 9)), 0);
+    let decision = engine.next(0).expect("a decision");
+    match (decision.preemption, decision.outcome) {
+        (Some(preemption), _) => {
+            let victims = preemption.victims.pods.iter();
+            let names = victims.filter_map(|pod| engine.pod_name(*pod));
+            let names: Vec<&str> = names.map(|(_, name)| name).collect();
+            let node = engine.cluster().name(preemption.node);
+            format!("{node}: {}", names.join(" "))
+        }
+        (None, Outcome::Unschedulable(diagnosis)) => {
+            let last = diagnosis.post_filter.last().expect("a reason");
+            last.text(engine.cluster())
+        }
+        (None, outcome) => format!("{outcome:?}"),
+    }
+}
+
+fn preempt_with(extenders: &[&Arc<Scripted>]) -> String {
+    preempt_in(&mut full_engine(&EngineConfig::default(), extenders))
+}
+
+#[test]
+fn extenders_say_where_and_who_is_preempted() {
+    assert_eq!(preempt_with(&[]), "a: a1");
+    let one = Arc::new(Scripted::preempting(|_| chosen(&["b uid-b1", "c uid-c1"])));
+    let other = Arc::new(Scripted::preempting(|_| chosen(&["c uid-c2+uid-c1"])));
+    assert_eq!(preempt_with(&[&one, &other]), "c: c2 c1");
+    assert_eq!(
+        one.asked(),
+        ["preempt p: a uid-a1 0, b uid-b1 0, c uid-c1 0"]
+    );
+    assert_eq!(other.asked(), ["preempt p: b uid-b1 0, c uid-c1 0"]);
+    // As upstream, the node need not be one that was asked about, nor the pod of lower priority.
+    let anywhere = Arc::new(Scripted::preempting(|_| chosen(&["b uid-b2"])));
+    assert_eq!(preempt_with(&[&anywhere]), "b: b2");
+}
+
+#[test]
+fn the_best_of_what_extenders_leave_is_chosen() {
+    let extender = Arc::new(Scripted::preempting(|_| {
+        chosen(&["a uid-a2", "b uid-b1", "c uid-c1+uid-c2"])
+    }));
+    assert_eq!(preempt_with(&[&extender]), "b: b1");
+    // What it says of PodDisruptionBudgets counts before all else.
+    let violating = Arc::new(Scripted::preempting(|_| {
+        let mut chosen = chosen(&["a uid-a2", "b uid-b1"])?;
+        if let Some(victims) = chosen.get_mut("b") {
+            victims.num_pdb_violations = 1;
+        }
+        Ok(chosen)
+    }));
+    assert_eq!(preempt_with(&[&violating]), "a: a2");
+}
+
+#[test]
+fn an_answer_without_nodes_ends_preemption() {
+    let none = Arc::new(Scripted::preempting(|_| chosen(&[])));
+    let never = Arc::new(Scripted::preempting(|_| chosen(&["a uid-a1"])));
+    let told = "preemption: no candidate node for preemption";
+    assert_eq!(preempt_with(&[&none, &never]), told);
+    assert_eq!(never.asked(), [] as [&str; 0]);
+    // Who knows what helps: the pod is tried again when anything happens.
+    let mut engine = full_engine(&EngineConfig::default(), &[&none]);
+    assert_eq!(preempt_in(&mut engine), told);
+    assert_eq!(next(&mut engine), None);
+    engine.handle(Event::NodeChanged(node("d", "1")), 0);
+    assert!(next(&mut engine).is_some());
+}
+
+#[test]
+fn preemption_that_goes_wrong_ends_unless_the_extender_may_be_passed_over() {
+    let wrong: [(Preempt, &str); 4] = [
+        (|_| Err("out of order".into()), "out of order"),
+        (
+            |_| chosen(&["nowhere uid-a1"]),
+            "nodeinfo not found for node name \"nowhere\"",
+        ),
+        (
+            |_| chosen(&["a uid-b1"]),
+            "extender: scripted claims to preempt pod (UID: &{uid-b1}) on node: a, but the pod is \
+             not found on that node",
+        ),
+        (
+            |_| chosen(&["a"]),
+            "expected at least one victim pod on node \"a\"",
+        ),
+    ];
+    for (preempt, error) in wrong {
+        let failing = || Scripted::preempting(preempt);
+        let told = format!("preemption: {error}");
+        assert_eq!(preempt_with(&[&Arc::new(failing())]), told);
+        let ignorable = Arc::new(Scripted {
+            ignorable: true,
+            ..failing()
+        });
+        // A node without victims is left out; the extender then leaves no other.
+        let expected = match error.starts_with("expected") {
+            true => "preemption: no candidate node for preemption",
+            false => "a: a1",
+        };
+        assert_eq!(preempt_with(&[&ignorable]), expected, "{error}");
+    }
+}
+
+#[test]
+fn pods_of_no_interest_preempt_without_it() {
+    let extender = Arc::new(Scripted {
+        interest: "gpu",
+        ..Scripted::preempting(|_| Err("out of order".into()))
+    });
+    assert_eq!(preempt_with(&[&extender]), "a: a1");
+    assert_eq!(extender.asked(), [] as [&str; 0]);
+}
+
+#[test]
+fn pods_without_a_uid_are_told_by_their_names() {
+    let extender = Arc::new(Scripted::preempting(|_| chosen(&["b default/low"])));
+    let mut engine = engine(&EngineConfig::default(), &[&extender]);
+    // The engine itself places it, on the only node that is left.
+    for name in ["a", "c"] {
+        engine.handle(Event::NodeGone { name: name.into() }, 0);
+    }
+    assert!(decide(&mut engine, "low").starts_with("b "));
+    engine.handle(Event::PodChanged(of_priority(pod("p", "4"), 9)), 0);
+    let decision = engine.next(0).expect("a decision");
+    assert!(decision.preemption.is_some());
+    assert_eq!(extender.asked(), ["preempt p: b default/low 0"]);
+}
+
+#[test]
+fn what_rules_protect_extenders_cannot_have_either() {
+    let config = EngineConfig {
+        profiles: vec![ProfileConfig {
+            preemption_safety: Some(PreemptionSafetyArgs {
+                budgets: vec![PreemptionBudget {
+                    victims_per_decision: Some(1),
+                    ..PreemptionBudget::default()
+                }],
+                ..PreemptionSafetyArgs::default()
+            }),
+            ..ProfileConfig::default()
+        }],
+        ..EngineConfig::default()
+    };
+    let extender = Arc::new(Scripted::preempting(|_| chosen(&["a uid-a1+uid-a2"])));
+    let told = preempt_in(&mut full_engine(&config, &[&extender]));
+    let held = "1 PreemptionSafety: 2 victims at once, 1 allowed";
+    assert!(told.contains(held), "{told}");
+    let mut engine = full_engine(&EngineConfig::default(), &[&extender]);
+    let mut a2 = of_priority(pod("a2", "2"), 2);
+    let spec = Arc::make_mut(&mut a2.spec);
+    spec.node_name = "a".into();
+    spec.preemption_policy = Some("NonPreemptible".into());
+    engine.handle(Event::PodChanged(a2), 0);
+    let told = preempt_in(&mut engine);
+    assert!(told.contains("protected by NonPreemptible"), "{told}");
 }

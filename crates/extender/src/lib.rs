@@ -6,9 +6,8 @@
 //! or not there at all, comes back as an error in words; what comes of that the engine
 //! decides.
 //!
-//! Binding and preempting are calls too ([`HttpExtender::bind`], [`HttpExtender::preempt`]),
-//! but not of the engine, which carries nothing out: they are for whoever does. A rehearsal
-//! never binds.
+//! Binding is a call too ([`HttpExtender::bind`]), but not of the engine, which carries nothing
+//! out: it is for whoever does. A rehearsal never binds.
 //!
 //! What differs from upstream: the objects that are sent have the fields that decisions read,
 //! labels and annotations among them, not all that the API server knows; redirects are errors
@@ -24,13 +23,12 @@ use std::fmt;
 
 use outrank_api::types::{Node, Pod};
 use outrank_config::ExtenderConfig;
-use outrank_engine::extender::{Extender, ExtenderFilterResult};
+use outrank_engine::extender::{Extender, ExtenderFilterResult, MetaVictims, NodeVictims};
 use serde::Serialize;
 use serde_json::Value;
 use ureq::Agent;
 
 use protocol::{ExtenderArgs, ExtenderBindingArgs, ExtenderPreemptionArgs};
-pub use protocol::{MetaVictims, Victims};
 
 /// The most bytes of an answer. One that lists 5,000 nodes in full has some tens of MiB.
 const BODY_BYTES_MAX: u64 = 256 << 20;
@@ -87,27 +85,6 @@ impl HttpExtender {
         };
         let answer = self.send(&self.config.bind_verb, &args)?;
         protocol::binding_result(&answer)
-    }
-
-    /// Whether the extender has a say in which pods are preempted.
-    pub fn supports_preemption(&self) -> bool {
-        !self.config.preempt_verb.is_empty()
-    }
-
-    /// Which of the nodes may be made room on, and at which pods' expense. Nodes that are
-    /// missing in the answer may not; who asks must find the pods of the answer by their UIDs
-    /// on their nodes, and treat it as an error if they are not there.
-    ///
-    /// # Errors
-    /// Why the extender cannot say.
-    pub fn preempt(
-        &self,
-        pod: &Pod,
-        victims: &BTreeMap<String, Victims>,
-    ) -> Result<BTreeMap<String, MetaVictims>, String> {
-        let args = ExtenderPreemptionArgs::new(pod, victims, self.config.node_cache_capable);
-        let answer = self.send(&self.config.preempt_verb, &args)?;
-        protocol::preemption_result(&answer)
     }
 
     fn args<'a>(&self, pod: &'a Pod, nodes: &'a [&'a Node]) -> ExtenderArgs<'a> {
@@ -192,5 +169,19 @@ impl Extender for HttpExtender {
     fn prioritize(&self, pod: &Pod, nodes: &[&Node]) -> Result<Vec<(String, i64)>, String> {
         let answer = self.send(&self.config.prioritize_verb, &self.args(pod, nodes))?;
         protocol::host_priorities(&answer)
+    }
+
+    fn supports_preemption(&self) -> bool {
+        !self.config.preempt_verb.is_empty()
+    }
+
+    fn preempt(
+        &self,
+        pod: &Pod,
+        victims: &BTreeMap<String, NodeVictims<'_>>,
+    ) -> Result<BTreeMap<String, MetaVictims>, String> {
+        let args = ExtenderPreemptionArgs::new(pod, victims, self.config.node_cache_capable);
+        let answer = self.send(&self.config.preempt_verb, &args)?;
+        protocol::preemption_result(&answer)
     }
 }

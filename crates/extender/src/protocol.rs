@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use outrank_api::types::{Node, Pod};
-use outrank_engine::extender::ExtenderFilterResult;
+use outrank_engine::extender::{ExtenderFilterResult, MetaVictims, NodeVictims};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -54,23 +54,12 @@ pub(crate) struct ExtenderBindingArgs<'a> {
 }
 
 /// The pods that would have to go from a node.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Victims {
-    /// The pods.
+#[derive(Serialize)]
+struct Victims<'a> {
     #[serde(rename = "Pods")]
-    pub pods: Vec<Pod>,
-    /// How many of them PodDisruptionBudgets would keep.
+    pods: &'a [&'a Pod],
     #[serde(rename = "NumPDBViolations")]
-    pub num_pdb_violations: i64,
-}
-
-/// The pods that would have to go from a node, by their UIDs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MetaVictims {
-    /// UIDs of the pods.
-    pub pod_uids: Vec<String>,
-    /// How many of them PodDisruptionBudgets would keep.
-    pub num_pdb_violations: i64,
+    num_pdb_violations: i64,
 }
 
 /// A pod and the nodes on which room could be made for it.
@@ -78,16 +67,23 @@ pub struct MetaVictims {
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct ExtenderPreemptionArgs<'a> {
     pod: &'a Pod,
-    node_name_to_victims: Option<&'a BTreeMap<String, Victims>>,
+    node_name_to_victims: Option<BTreeMap<&'a str, Victims<'a>>>,
     node_name_to_meta_victims: Option<BTreeMap<&'a str, Value>>,
 }
 
 impl<'a> ExtenderPreemptionArgs<'a> {
     pub(crate) fn new(
         pod: &'a Pod,
-        victims: &'a BTreeMap<String, Victims>,
+        victims: &'a BTreeMap<String, NodeVictims<'a>>,
         names_only: bool,
     ) -> Self {
+        let in_full = victims.iter().map(|(node, victims)| {
+            let shown = Victims {
+                pods: &victims.pods,
+                num_pdb_violations: victims.num_pdb_violations,
+            };
+            (&**node, shown)
+        });
         let by_uid = victims.iter().map(|(node, victims)| {
             let pods = victims.pods.iter();
             let pods: Vec<Value> = pods.map(|pod| json!({"UID": pod.metadata.uid})).collect();
@@ -96,7 +92,7 @@ impl<'a> ExtenderPreemptionArgs<'a> {
         });
         Self {
             pod,
-            node_name_to_victims: (!names_only).then_some(victims),
+            node_name_to_victims: (!names_only).then(|| in_full.collect()),
             node_name_to_meta_victims: names_only.then(|| by_uid.collect()),
         }
     }

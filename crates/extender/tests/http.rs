@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use outrank_api::types::{Container, Node, Pod, PodSpec};
 use outrank_config::ExtenderConfig;
-use outrank_engine::extender::Extender;
+use outrank_engine::extender::{Extender, MetaVictims, NodeVictims};
 use outrank_engine::extensions::Extensions;
 use outrank_engine::{Engine, EngineConfig, Event, Outcome};
-use outrank_extender::{HttpExtender, MetaVictims, Victims};
+use outrank_extender::HttpExtender;
 use serde_json::{Value, json};
 
 use extender_server::{Answer, ExtenderServer};
@@ -336,12 +336,12 @@ fn victims_are_chosen_together() {
     });
     let mut victim = pod("cpu");
     victim.metadata.uid = "u1".into();
-    let victims = Victims {
-        pods: vec![victim],
+    let victims = NodeVictims {
+        pods: vec![&victim],
         num_pdb_violations: 1,
     };
     let proposed = BTreeMap::from([
-        ("a".to_owned(), Victims::default()),
+        ("a".to_owned(), NodeVictims::default()),
         ("b".to_owned(), victims),
     ]);
     let chosen = MetaVictims {
@@ -366,6 +366,82 @@ fn victims_are_chosen_together() {
     let full = &calls[1].1["NodeNameToVictims"];
     assert_eq!(full["b"]["Pods"][0]["metadata"]["uid"], "u1");
     assert!(calls[1].1["NodeNameToMetaVictims"].is_null());
+}
+
+/// Who goes for a pod of priority 9 that finds nodes a and b full of pods of priority 1, `on-a`
+/// and `on-b`; or why nobody does.
+fn preempt_by(answer: Answer, fields: Value) -> String {
+    let server = ExtenderServer::start(move |_, _| answer.clone());
+    let mut fields = fields;
+    fields["filterVerb"] = "".into();
+    fields["preemptVerb"] = "preempt".into();
+    let extenders: Vec<Arc<dyn Extender>> = vec![Arc::new(extender(&server, fields))];
+    let extensions = Extensions {
+        extenders,
+        ..Extensions::default()
+    };
+    let mut engine = Engine::with_extensions(&EngineConfig::default(), extensions).unwrap();
+    for name in ["a", "b"] {
+        engine.handle(Event::NodeChanged(node(name)), 0);
+        engine.handle(Event::PodChanged(full(&format!("on-{name}"), name, 1)), 0);
+    }
+    engine.handle(Event::PodChanged(full("p", "", 9)), 0);
+    let decision = engine.next(0).expect("a decision");
+    let told = match (&decision.preemption, &decision.outcome) {
+        (Some(preemption), _) => {
+            let victims = preemption.victims.pods.iter();
+            let names = victims.filter_map(|pod| engine.pod_name(*pod));
+            names.map(|(_, name)| name).collect::<Vec<_>>().join(" ")
+        }
+        (None, Outcome::Unschedulable(diagnosis)) => {
+            let last = diagnosis.post_filter.last().expect("a reason");
+            last.text(engine.cluster())
+        }
+        (None, outcome) => format!("{outcome:?}"),
+    };
+    told.replace(&server.url(""), "http://SERVER/")
+}
+
+/// A pod that takes all CPUs of a node.
+fn full(name: &str, node: &str, priority: i32) -> Pod {
+    let mut pod = pod("cpu");
+    pod.metadata.name = name.into();
+    pod.metadata.uid = format!("uid-of-{name}");
+    let spec = Arc::make_mut(&mut pod.spec);
+    spec.node_name = node.into();
+    spec.priority = Some(priority);
+    let requests = &mut spec.containers[0].resources.requests;
+    requests.insert("cpu".into(), "4".parse().unwrap());
+    pod
+}
+
+#[test]
+fn an_extender_says_who_is_preempted() {
+    let chosen = |node: &str, uid: &str| {
+        let victims = json!({"Pods": [{"UID": uid}], "NumPDBViolations": 0});
+        Answer::json(&json!({"NodeNameToMetaVictims": {node: victims}}))
+    };
+    for cached in [true, false] {
+        let fields = json!({"nodeCacheCapable": cached});
+        assert_eq!(preempt_by(chosen("b", "uid-of-on-b"), fields), "on-b");
+    }
+    assert_eq!(
+        preempt_by(chosen("b", "uid-of-on-a"), json!({})),
+        "preemption: extender: http://SERVER/scheduler/ claims to preempt pod (UID: &{uid-of-on-a}) \
+         on node: b, but the pod is not found on that node"
+    );
+    assert_eq!(
+        preempt_by(Answer::json(&json!({})), json!({})),
+        "preemption: no candidate node for preemption"
+    );
+    assert_eq!(
+        preempt_by(Answer::status(500), json!({})),
+        "preemption: failed preempt with extender at URL http://SERVER/scheduler/preempt, code 500"
+    );
+    assert_eq!(
+        preempt_by(Answer::status(500), json!({"ignorable": true})),
+        "on-a"
+    );
 }
 
 #[test]

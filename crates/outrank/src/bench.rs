@@ -9,7 +9,9 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use outrank_bench::measure::{Limits, Measured, measure};
 use outrank_bench::workload::{TestCase, Workload, read_from_disk};
+use outrank_engine::EngineConfig;
 
+use crate::config;
 use crate::table::{align_right, amount, table, text};
 
 /// Measure decisions per second, beside a full evaluation of every node in the same run
@@ -62,11 +64,18 @@ pub(crate) fn main(arguments: &Bench) -> Result<ExitCode> {
             .iter()
             .for_each(|warning| crate::tell(&warning.to_string()));
         for case in file.test_cases {
-            for workload in selected(arguments, path, case)? {
+            let config_path = case.scheduler_config_path.clone();
+            let workloads = selected(arguments, case)?;
+            let is_asked_for = !workloads.is_empty();
+            let config = match config_path.filter(|_| is_asked_for) {
+                Some(path) => engine_config(&path)?,
+                None => EngineConfig::default(),
+            };
+            for workload in workloads {
                 if std::io::stderr().is_terminal() {
                     crate::tell(&format!("{} ...", workload.name));
                 }
-                measured.push(measure(&workload, &limits).map_err(anyhow::Error::msg)?);
+                measured.push(measure(&workload, &config, &limits).map_err(anyhow::Error::msg)?);
             }
         }
     }
@@ -83,9 +92,21 @@ pub(crate) fn main(arguments: &Bench) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How the engine decides by the configuration of a test case.
+fn engine_config(path: &Path) -> Result<EngineConfig> {
+    let config = config::read_any(path, None)?;
+    if !config.extenders.is_empty() {
+        bail!(
+            "{}: extenders are not called in a benchmark",
+            path.display()
+        );
+    }
+    Ok(config.engine)
+}
+
 /// The workloads of a test case that are asked for, named `CASE/WORKLOAD`. A case that
 /// cannot be run is an error only if it may be asked for.
-fn selected(arguments: &Bench, path: &Path, case: TestCase) -> Result<Vec<Workload>> {
+fn selected(arguments: &Bench, case: TestCase) -> Result<Vec<Workload>> {
     let only = arguments.only.as_deref();
     let is_other = only.is_some_and(|only| !only.starts_with(case.name.as_str()));
     let mut workloads = match case.workloads {
@@ -96,13 +117,6 @@ fn selected(arguments: &Bench, path: &Path, case: TestCase) -> Result<Vec<Worklo
             bail!("{}", errors.join("\n"));
         }
     };
-    if case.scheduler_config_path.is_some() {
-        bail!(
-            "{}: {}: schedulerConfigPath is not supported",
-            path.display(),
-            case.name
-        );
-    }
     for workload in &mut workloads {
         workload.name = format!("{}/{}", case.name, workload.name);
     }

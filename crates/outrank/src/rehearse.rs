@@ -46,9 +46,9 @@ const FAILED_ON: u8 = 3;
 /// Changes are made before: first --apply, then --delete, --scale, --cordon, --taint and --drain,
 /// each in the order given. Controllers replace the pods that go, as far as they would.
 ///
-/// Extenders of the configuration are really called, over HTTP: to filter and to prioritize,
-/// never to bind or to preempt. A pod whose extender cannot be reached ends as an error,
-/// unless the extender is ignorable.
+/// Extenders of the configuration are really called, over HTTP: to filter, to prioritize and to
+/// say who would be preempted, never to bind. A pod whose extender cannot be reached ends as an
+/// error, unless the extender is ignorable.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -476,14 +476,6 @@ fn read_options(arguments: &Rehearse) -> Result<(RunOptions, usize)> {
         options.engine = config.engine;
         warnings = config.warnings;
         for extender in &config.extenders {
-            if !extender.preempt_verb.is_empty() && options.engine.preempts() {
-                warnings += 1;
-                tell(&format!(
-                    "warning: extender {}: preemptVerb is not called; victims are chosen without \
-                     it",
-                    extender.url_prefix
-                ));
-            }
             let extender = HttpExtender::new(extender).map_err(anyhow::Error::msg)?;
             options.extensions.extenders.push(Arc::new(extender));
         }

@@ -9,6 +9,7 @@ use crate::cluster::{Cluster, HostPort};
 use crate::framework::{Code, DependsOn, FilterPlugin, Plugin, Reason, Refusal};
 use crate::ids::{NodeId, Symbol, Symbols};
 use crate::pod_class::PodClass;
+use crate::use_by_priority::Freed;
 
 /// See the module.
 pub struct NodePorts {
@@ -68,6 +69,17 @@ impl FilterPlugin for NodePorts {
             Code::Unschedulable,
             Reason::PortsTaken,
         ))
+    }
+
+    /// Who goes takes no port.
+    fn filter_node_freed(
+        &self,
+        class: &PodClass,
+        cluster: &Cluster,
+        node: NodeId,
+        _: &Freed,
+    ) -> Option<Result<(), Refusal>> {
+        self.filter_node(class, cluster, node).ok().map(Ok)
     }
 
     fn filter_node_alone(&self, _: &PodClass, _: &Cluster, _: NodeId) -> Result<(), Refusal> {

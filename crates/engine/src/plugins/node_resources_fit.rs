@@ -25,6 +25,7 @@ use crate::ids::{NodeId, ResourceId};
 use crate::pod_class::PodClass;
 use crate::profile::{NodeResourcesFitArgs, ScoringStrategy, UtilizationShapePoint};
 use crate::release::Release;
+use crate::use_by_priority::Freed;
 
 /// See the module.
 pub struct NodeResourcesFit {
@@ -76,17 +77,32 @@ impl NodeResourcesFit {
                     .any(|ignored| ignored == group))
     }
 
-    fn refuse(&self, class: &PodClass, cluster: &Cluster, node: NodeId) -> Refusal {
+    fn filter_with(
+        &self,
+        class: &PodClass,
+        cluster: &Cluster,
+        node: NodeId,
+        freed: &Freed,
+    ) -> Result<(), Refusal> {
+        let mut requests = class.requests.iter();
+        let lacks = |request: &(_, _)| self.lacks(cluster, node, *request, freed);
+        if has_room_for_one_more(cluster, node, freed) && !requests.any(lacks) {
+            return Ok(());
+        }
+        Err(self.refuse(class, cluster, node, freed))
+    }
+
+    fn refuse(&self, class: &PodClass, cluster: &Cluster, node: NodeId, freed: &Freed) -> Refusal {
         let mut refusal = Refusal {
             plugin: Self::NAME,
             code: Code::Unschedulable,
             reasons: Vec::new(),
         };
-        if !has_room_for_one_more(cluster, node) {
+        if !has_room_for_one_more(cluster, node, freed) {
             refusal.reasons.push(Reason::TooManyPods);
         }
         for &(resource, request) in &class.requests {
-            if !self.lacks(cluster, node, resource, request) {
+            if !self.lacks(cluster, node, (resource, request), freed) {
                 continue;
             }
             refusal.reasons.push(Reason::Insufficient(resource));
@@ -98,16 +114,23 @@ impl NodeResourcesFit {
         refusal
     }
 
-    fn lacks(&self, cluster: &Cluster, node: NodeId, resource: ResourceId, request: i64) -> bool {
+    fn lacks(
+        &self,
+        cluster: &Cluster,
+        node: NodeId,
+        (resource, request): (ResourceId, i64),
+        freed: &Freed,
+    ) -> bool {
         let allocatable = cluster.allocatable(node, resource);
-        let free = allocatable.wrapping_sub(cluster.requested(node, resource));
+        let requested = cluster.requested(node, resource);
+        let free = allocatable.wrapping_sub(requested.wrapping_sub(freed.requested(resource)));
         request > free
             && !(resource.is_scalar() && self.is_ignored(cluster.resource_name(resource)))
     }
 }
 
-fn has_room_for_one_more(cluster: &Cluster, node: NodeId) -> bool {
-    (cluster.pods(node).len() as i64) < cluster.allowed_pods(node)
+fn has_room_for_one_more(cluster: &Cluster, node: NodeId, freed: &Freed) -> bool {
+    (cluster.pods(node).len() as i64) - freed.pods() < cluster.allowed_pods(node)
 }
 
 impl Plugin for NodeResourcesFit {
@@ -127,12 +150,17 @@ impl FilterPlugin for NodeResourcesFit {
         cluster: &Cluster,
         node: NodeId,
     ) -> Result<(), Refusal> {
-        let mut requests = class.requests.iter();
-        let lacks = |&(resource, request): &(_, _)| self.lacks(cluster, node, resource, request);
-        if has_room_for_one_more(cluster, node) && !requests.any(lacks) {
-            return Ok(());
-        }
-        Err(self.refuse(class, cluster, node))
+        self.filter_with(class, cluster, node, &Freed::default())
+    }
+
+    fn filter_node_freed(
+        &self,
+        class: &PodClass,
+        cluster: &Cluster,
+        node: NodeId,
+        freed: &Freed,
+    ) -> Option<Result<(), Refusal>> {
+        Some(self.filter_with(class, cluster, node, freed))
     }
 
     fn filter_node_alone(&self, _: &PodClass, _: &Cluster, _: NodeId) -> Result<(), Refusal> {

@@ -22,6 +22,9 @@ pub(crate) struct BudgetEpochs {
     pub(crate) selection: u64,
     /// When some budget allows more or less than before.
     pub(crate) status: u64,
+    /// When pods were killed before the budget could say so, which counts if PodDisruptionBudgets
+    /// are never violated.
+    pub(crate) in_flight: u64,
 }
 
 /// A PodDisruptionBudget.
@@ -78,6 +81,7 @@ impl Budgets {
         for budget in budgets.into_iter().flat_map(BTreeMap::values_mut) {
             if budget.selects(pod) {
                 budget.in_flight += 1;
+                self.epochs.in_flight += 1;
             }
         }
     }
@@ -90,9 +94,12 @@ impl Budgets {
         }
     }
 
-    /// What tells whether budgets changed.
-    pub(crate) fn epochs(&self) -> BudgetEpochs {
-        self.epochs
+    /// What tells whether budgets changed; `is_strict` as in [`Budgets::count`].
+    pub(crate) fn epochs(&self, is_strict: bool) -> BudgetEpochs {
+        BudgetEpochs {
+            in_flight: if is_strict { self.epochs.in_flight } else { 0 },
+            ..self.epochs
+        }
     }
 
     /// Starts to count who would go. Strictly, pods that were killed before the budgets could

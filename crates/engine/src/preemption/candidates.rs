@@ -3,65 +3,126 @@
 //! Pods of one class and priority that no node takes have the same candidates. The first of them
 //! tries every potential node; what comes of it is kept here, and the next one tries again only
 //! the nodes that changed. The best candidate is the first of a sorted set, so that preempting
-//! costs O(changed nodes × their pods × plugins + log nodes) instead of O(nodes × ...). Who must
-//! go from the best node is worked out once more when it is chosen: victims are not kept, but
-//! what they cost is.
+//! costs O(changed nodes × their pods × plugins + log nodes) instead of O(nodes × ...).
 //!
 //! What a node says depends on the node, on the pods on it, on those nominated to it, all of
 //! which the log of changes tells, and on budgets, which have epochs. If only what a budget
 //! allows changed, nodes without pods that budgets select are not tried again.
 //!
+//! Rules ([`super::safety`]) add what upstream lacks:
+//!
+//! * What priority classes say has an epoch; all nodes are tried again when it moves.
+//! * A protection that ends at a time has its node tried again then.
+//! * How many victims there may be depends on who was killed lately, so that it is asked anew
+//!   each time; but not of each candidate: those whose victims count alike have a [`Toll`] in
+//!   common and get the same answer.
+//! * Work that victims lose grows with time. If it counts, all costs are worked out anew when
+//!   time has passed, from the victims that are known.
+//!
 //! The answer is exactly that of [`Preemptor::post_filter`](super::Preemptor::post_filter), which
-//! is the definition. It serves whoever is not decided by verdicts, and pods with volumes, with a
-//! plan of what is counted on other nodes, or with a nomination of their own.
+//! is the definition. It serves whoever is not decided by verdicts, pods with volumes, with a
+//! plan of what is counted on other nodes or with a nomination of their own, and those about
+//! which an extender has a say.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::budgets::BudgetEpochs;
-use super::{Candidate, Cost, DryRun, PostFilterRefusal, refused};
+use super::safety::{Hold, Rules, Toll};
+use super::{Candidate, Cost, DryRun, PostFilterRefusal, Victims, refused};
 use crate::cluster::Cluster;
+use crate::diagnosis::count_refusal;
 use crate::framework::{Code, Refusal};
 use crate::ids::{ClassId, Interner, NodeId};
+use crate::queue::TimeNanos;
 use crate::verdicts::Verdicts;
 
 /// The least recently used candidates are dropped when more rows than this are kept (about
 /// 512 MiB).
-const MAXIMUM_CANDIDATE_ROWS: usize = 4 << 20;
+const MAXIMUM_CANDIDATE_ROWS: usize = 2 << 20;
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Candidates {
     /// By row of the node.
     rows: Vec<Known>,
-    /// All candidates, the best first: the order of nodes with equal costs is that of ties.
-    best: BTreeSet<(Cost, u32, NodeId)>,
+    tolls: Interner<Toll>,
+    /// The candidates with each toll, the best first: the order of nodes with equal costs is that
+    /// of ties.
+    best: Vec<BTreeSet<(Cost, u32, NodeId)>>,
     refusals: Interner<Refusal>,
     refused_counts: Vec<usize>,
     /// Nodes that what budgets allow matters to.
     under_budget: BTreeSet<NodeId>,
+    /// Nodes on which a protection ends, and when.
+    due: BTreeSet<(TimeNanos, NodeId)>,
     /// Up to where the log is read, and the epochs then; `None` if nothing was tried yet.
     read: Option<Read>,
-    /// What is told if there is no candidate, kept until something changes.
+    /// What is told if there is no candidate whatever its toll, kept until something changes.
     refused: Option<PostFilterRefusal>,
 }
 
 /// What is known of a node.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 enum Known {
     /// It is not there, or its refusal cannot be cured.
     #[default]
     NotTried,
-    /// Nobody's going helps: a number of `refusals`.
-    Rejected(u32),
-    /// What it would cost, and its rank in the order of ties.
-    Candidate(Cost, u32),
+    /// Nobody's going helps.
+    Rejected {
+        /// A number of `refusals`.
+        refusal: u32,
+        /// When that may be otherwise.
+        until: Option<TimeNanos>,
+    },
+    /// It would help if some went.
+    Candidate(Box<Kept>),
 }
 
+/// A candidate, and what counts when one is chosen.
+struct Kept {
+    victims: Victims,
+    cost: Cost,
+    /// In the order of ties.
+    rank: u32,
+    /// A number of `tolls`.
+    toll: u32,
+    /// When there may be other victims.
+    until: Option<TimeNanos>,
+}
+
+impl Known {
+    fn until(&self) -> Option<TimeNanos> {
+        match self {
+            Self::NotTried => None,
+            Self::Rejected { until, .. } => *until,
+            Self::Candidate(kept) => kept.until,
+        }
+    }
+}
+
+/// What tells whether anything changed.
 #[derive(Clone, Copy)]
 struct Read {
     log_end: u64,
     tie_epoch: u64,
     budgets: BudgetEpochs,
+    class_epoch: u64,
+    now: TimeNanos,
+}
+
+impl Read {
+    fn new(dry_run: &DryRun<'_, '_, '_>) -> Self {
+        let preemptor = dry_run.preemptor;
+        let rules = &preemptor.rules;
+        let is_strict = rules.is_strict(preemptor.row.standing.priority);
+        Self {
+            log_end: dry_run.cluster.log().end(),
+            tie_epoch: preemptor.ties.epoch(),
+            budgets: preemptor.budgets.epochs(is_strict),
+            class_epoch: rules.classes.epoch(),
+            now: rules.now,
+        }
+    }
 }
 
 impl Candidates {
@@ -73,56 +134,146 @@ impl Candidates {
         verdicts: &Verdicts,
     ) -> Option<Candidate> {
         self.refresh(dry_run, verdicts);
-        let (_, _, node) = *self.best.first()?;
-        let victims = dry_run.select_victims(node).ok()?;
+        let preemptor = dry_run.preemptor;
+        let tolls = self.tolls.iter();
+        let allowed: Vec<bool> = tolls
+            .map(|toll| preemptor.rules.check(toll).is_ok())
+            .collect();
+        let tried = self.refused_counts.iter().sum::<usize>()
+            + self.best.iter().map(BTreeSet::len).sum::<usize>();
+        let enough = preemptor.enough_candidates(tried);
+        let node = match enough < tried {
+            true => self.best_of_first(enough, &allowed),
+            false => self.best_of_all(&allowed),
+        }?;
+        let Known::Candidate(kept) = &self.rows[node.index()] else {
+            return None;
+        };
+        let victims = kept.victims.clone();
         Some(Candidate { node, victims })
     }
 
-    /// What is told if there is no candidate.
-    pub(crate) fn refused(&mut self, cluster: &Cluster) -> PostFilterRefusal {
-        let counted = self.refusals.iter().zip(&self.refused_counts);
-        let told = self.refused.get_or_insert_with(|| {
-            let counted = counted.filter(|(_, nodes)| **nodes > 0);
-            let counted = counted.map(|(refusal, nodes)| (refusal.clone(), *nodes));
-            refused(counted.collect(), cluster)
+    fn best_of_all(&self, allowed: &[bool]) -> Option<NodeId> {
+        let sets = self
+            .best
+            .iter()
+            .zip(allowed)
+            .filter(|(_, is_allowed)| **is_allowed);
+        let (_, _, node) = sets.filter_map(|(set, _)| set.first()).min()?;
+        Some(*node)
+    }
+
+    /// The best of the first so many, by row, and those after them up to the first that no
+    /// PodDisruptionBudget is against: the search ends there.
+    fn best_of_first(&self, enough: usize, allowed: &[bool]) -> Option<NodeId> {
+        let candidates = self.rows.iter().enumerate();
+        let candidates = candidates.filter_map(|(row, known)| match known {
+            Known::Candidate(kept) if allowed[kept.toll as usize] => Some((row, kept)),
+            _ => None,
         });
-        told.clone()
+        let mut best = None;
+        let mut is_any_without_violation = false;
+        for (count, (row, kept)) in (1..).zip(candidates) {
+            let this = (kept.cost, kept.rank, NodeId::from_index(row));
+            best = Some(best.map_or(this, |best| this.min(best)));
+            is_any_without_violation |= kept.victims.violating.is_empty();
+            if is_any_without_violation && count >= enough {
+                break;
+            }
+        }
+        best.map(|(_, _, node)| node)
+    }
+
+    /// What is told if there is no candidate that rules allow.
+    pub(crate) fn refused(&mut self, rules: &Rules<'_>, cluster: &Cluster) -> PostFilterRefusal {
+        if let Some(told) = &self.refused {
+            return told.clone();
+        }
+        let rejected = self.refusals.iter().zip(&self.refused_counts);
+        let mut counted = Vec::new();
+        for (refusal, nodes) in rejected.filter(|(_, nodes)| **nodes > 0) {
+            counted.push((refusal.clone(), *nodes));
+        }
+        let held = self.held(rules);
+        let is_any_held = !held.is_empty();
+        for (hold, nodes) in held {
+            count_refusal(&mut counted, &hold.refusal(), nodes);
+        }
+        let told = refused(counted, cluster);
+        // What rules say of candidates is about now.
+        self.refused = (!is_any_held).then(|| told.clone());
+        told
+    }
+
+    /// When some node may be a candidate that rules allow, if none is now.
+    pub(crate) fn retry_at(&self, rules: &Rules<'_>) -> Option<TimeNanos> {
+        let mut due = self.due.iter();
+        let is_rejected = |node: NodeId| matches!(self.rows[node.index()], Known::Rejected { .. });
+        let rejected = due.find(|(_, node)| is_rejected(*node));
+        let held = self.held(rules);
+        let held = held.into_iter().filter_map(|(hold, _)| hold.retry_at);
+        held.chain(rejected.map(|(at, _)| *at)).min()
+    }
+
+    /// Why candidates are not allowed, and how many.
+    fn held(&self, rules: &Rules<'_>) -> Vec<(Hold, usize)> {
+        let candidates = self.tolls.iter().zip(&self.best);
+        let candidates = candidates.filter(|(_, nodes)| !nodes.is_empty());
+        let held =
+            candidates.filter_map(|(toll, nodes)| Some((rules.check(toll).err()?, nodes.len())));
+        held.collect()
     }
 
     /// Tries again what changed since the last call.
     fn refresh(&mut self, dry_run: &mut DryRun<'_, '_, '_>, verdicts: &Verdicts) {
-        let now = Read {
-            log_end: dry_run.cluster.log().end(),
-            tie_epoch: dry_run.preemptor.ties.epoch(),
-            budgets: dry_run.preemptor.budgets.epochs(),
-        };
+        let now = Read::new(dry_run);
+        let rows = dry_run.cluster.row_count();
         let Some(mut changed) = self.changed_until(now, dry_run.cluster) else {
             *self = Self::default();
             self.read = Some(now);
-            self.rows
-                .resize(dry_run.cluster.row_count(), Known::NotTried);
+            self.rows.resize_with(rows, Known::default);
             let nodes: Vec<NodeId> = dry_run.cluster.nodes().collect();
             return self.try_again(nodes, dry_run, verdicts);
         };
-        if self.read.is_some_and(|it| it.budgets != now.budgets) {
+        let read = self.read.replace(now);
+        if read.is_some_and(|it| it.budgets != now.budgets) {
             changed.extend(&self.under_budget);
         }
-        self.read = Some(now);
-        self.rows
-            .resize(dry_run.cluster.row_count(), Known::NotTried);
+        let due = self.due.iter().take_while(|(at, _)| *at <= now.now);
+        changed.extend(due.map(|(_, node)| *node));
+        self.rows.resize_with(rows, Known::default);
         self.try_again(changed, dry_run, verdicts);
+        if read.is_some_and(|it| it.now != now.now) {
+            self.let_time_pass(dry_run);
+        }
     }
 
     /// The nodes that changed since the last call; `None` if all must be tried again.
     fn changed_until(&self, now: Read, cluster: &Cluster) -> Option<Vec<NodeId>> {
         let read = self.read?;
-        let is_as_before =
-            (read.tie_epoch, read.budgets.selection) == (now.tie_epoch, now.budgets.selection);
-        if !is_as_before {
+        let epochs = |it: Read| (it.tie_epoch, it.budgets.selection, it.class_epoch);
+        // A clock that was put back may bring protections back.
+        if epochs(read) != epochs(now) || now.now < read.now {
             return None;
         }
         let changes = cluster.log().since(read.log_end)?;
         Some(changes.map(|(node, _)| node).collect())
+    }
+
+    /// Works out all costs anew if they grow with time. O(candidates × (victims + log nodes)).
+    fn let_time_pass(&mut self, dry_run: &DryRun<'_, '_, '_>) {
+        let preemptor = dry_run.preemptor;
+        if !preemptor.rules.prefers_least_lost_work() {
+            return;
+        }
+        self.best.iter_mut().for_each(BTreeSet::clear);
+        for (row, known) in self.rows.iter_mut().enumerate() {
+            if let Known::Candidate(kept) = known {
+                kept.cost = Cost::new(&kept.victims, preemptor.pods, &preemptor.rules);
+                let node = NodeId::from_index(row);
+                self.best[kept.toll as usize].insert((kept.cost, kept.rank, node));
+            }
+        }
     }
 
     fn try_again(
@@ -142,10 +293,17 @@ impl Candidates {
 
     /// Forgets what was known of a node.
     fn withdraw(&mut self, node: NodeId) {
-        match std::mem::take(&mut self.rows[node.index()]) {
+        let known = std::mem::take(&mut self.rows[node.index()]);
+        if let Some(until) = known.until() {
+            self.due.remove(&(until, node));
+        }
+        match known {
             Known::NotTried => {}
-            Known::Rejected(refusal) => self.refused_counts[refusal as usize] -= 1,
-            Known::Candidate(cost, rank) => _ = self.best.remove(&(cost, rank, node)),
+            Known::Rejected { refusal, .. } => self.refused_counts[refusal as usize] -= 1,
+            Known::Candidate(kept) => {
+                let set = &mut self.best[kept.toll as usize];
+                set.remove(&(kept.cost, kept.rank, node));
+            }
         }
         self.under_budget.remove(&node);
     }
@@ -154,18 +312,38 @@ impl Candidates {
         if dry_run.code(node, verdicts) != Some(Code::Unschedulable) {
             return;
         }
-        self.rows[node.index()] = match dry_run.select_victims(node) {
+        let preemptor = dry_run.preemptor;
+        let (result, until) = preemptor.try_node(dry_run, node);
+        self.rows[node.index()] = match result {
             Ok(victims) => {
-                let cost = Cost::new(&victims, dry_run.preemptor.pods, &dry_run.preemptor.rules);
-                let rank = dry_run.preemptor.ties.rank(node);
-                self.best.insert((cost, rank, node));
-                Known::Candidate(cost, rank)
+                let (pods, rules) = (preemptor.pods, &preemptor.rules);
+                let kept = Kept {
+                    cost: Cost::new(&victims, pods, rules),
+                    rank: preemptor.ties.rank(node),
+                    toll: self.toll_number(rules.toll(&victims, preemptor.kept_by(), pods)),
+                    victims,
+                    until,
+                };
+                self.best[kept.toll as usize].insert((kept.cost, kept.rank, node));
+                Known::Candidate(Box::new(kept))
             }
-            Err(refusal) => Known::Rejected(self.count_refusal(refusal)),
+            Err(refusal) => Known::Rejected {
+                refusal: self.count_refusal(refusal),
+                until,
+            },
         };
+        self.due.extend(until.map(|until| (until, node)));
         if dry_run.is_under_budget {
             self.under_budget.insert(node);
         }
+    }
+
+    fn toll_number(&mut self, toll: Toll) -> u32 {
+        let (number, is_new) = self.tolls.insert_full(toll);
+        if is_new {
+            self.best.push(BTreeSet::new());
+        }
+        number as u32
     }
 
     fn count_refusal(&mut self, refusal: Refusal) -> u32 {

@@ -192,35 +192,75 @@ impl ClassRule {
     }
 }
 
-/// Pods that were killed lately.
+/// What all PriorityClasses say of preemption that is special, by their names.
 #[derive(Debug, Default)]
-pub(crate) struct KillLog {
-    kills: VecDeque<Kill>,
+pub(crate) struct ClassRules {
+    by_name: FxHashMap<Symbol, ClassRule>,
+    epoch: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Kill {
-    at: TimeNanos,
-    class: Option<Symbol>,
-    namespace: Symbol,
+impl ClassRules {
+    /// Takes in what a class says; `None` if it says nothing special, or is gone.
+    pub(crate) fn set(&mut self, name: Symbol, rule: Option<ClassRule>) {
+        let before = match rule {
+            Some(rule) => self.by_name.insert(name, rule),
+            None => self.by_name.remove(&name),
+        };
+        self.epoch += u64::from(before != rule);
+    }
+
+    /// Grows when some class says something else than before.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+}
+
+/// Pods that were killed lately: when, in order, by class and namespace.
+#[derive(Debug, Default)]
+pub(crate) struct KillLog {
+    kills: BTreeMap<(Option<Symbol>, Symbol), VecDeque<TimeNanos>>,
 }
 
 impl KillLog {
     /// Notes a pod that is killed.
     pub(crate) fn push(&mut self, now: TimeNanos, victim: &PodRow) {
-        while self
-            .kills
-            .front()
-            .is_some_and(|kill| kill.at.saturating_add(MINUTE_NANOS) <= now)
-        {
-            self.kills.pop_front();
+        let kind = (victim.standing.class, victim.namespace);
+        let kills = self.kills.entry(kind).or_default();
+        while kills.front().is_some_and(|at| !is_recent(*at, now)) {
+            kills.pop_front();
         }
-        self.kills.push_back(Kill {
-            at: now,
-            class: victim.standing.class,
-            namespace: victim.namespace,
-        });
+        kills.push_back(now);
     }
+
+    /// When pods of a scope were killed within a minute, by class and namespace.
+    fn recent(
+        &self,
+        scope: (Option<Symbol>, Option<Symbol>),
+        now: TimeNanos,
+    ) -> impl Iterator<Item = std::collections::vec_deque::Iter<'_, TimeNanos>> {
+        let kinds = self.kills.iter();
+        let covered =
+            kinds.filter(move |((class, namespace), _)| covers(scope, *class, *namespace));
+        covered.map(move |(_, kills)| {
+            let first = kills.partition_point(|at| !is_recent(*at, now));
+            kills.range(first..)
+        })
+    }
+}
+
+/// Whether a kill counts within the minute before now.
+fn is_recent(at: TimeNanos, now: TimeNanos) -> bool {
+    at.saturating_add(MINUTE_NANOS) > now
+}
+
+/// What of victims rules count that limit how many there may be: all that [`Rules::check`] reads,
+/// so that the answer is the same for candidates that have it in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Toll {
+    /// How many a PodDisruptionBudget does not allow to go.
+    violating: usize,
+    /// How many count in each of the budgets of victims.
+    counts: Box<[usize]>,
 }
 
 /// Why a pod may not be a victim, and until when.
@@ -242,7 +282,7 @@ pub(crate) struct Hold {
 #[derive(Clone, Copy)]
 pub(crate) struct Rules<'r> {
     pub(crate) safety: Option<&'r PreemptionSafety>,
-    pub(crate) classes: &'r FxHashMap<Symbol, ClassRule>,
+    pub(crate) classes: &'r ClassRules,
     pub(crate) kills: &'r KillLog,
     pub(crate) now: TimeNanos,
 }
@@ -250,7 +290,7 @@ pub(crate) struct Rules<'r> {
 impl Rules<'_> {
     /// Whether any rule may have a say. Without one preemption is upstream's.
     pub(crate) fn are_any(&self) -> bool {
-        self.safety.is_some() || !self.classes.is_empty()
+        self.safety.is_some() || !self.classes.by_name.is_empty()
     }
 
     fn exempt_priority(&self) -> i32 {
@@ -260,7 +300,7 @@ impl Rules<'_> {
     }
 
     fn class(&self, standing: &Standing) -> Option<&ClassRule> {
-        self.classes.get(&standing.class?)
+        self.classes.by_name.get(&standing.class?)
     }
 
     /// Whether a pod preempts others, as far as its policy goes.
@@ -352,12 +392,15 @@ impl Rules<'_> {
         safety.is_some_and(|it| it.mode == PreemptionMode::DryRun)
     }
 
-    /// Whether the work that victims lose is part of their cost.
-    pub(crate) fn lost_work(&self, standing: &Standing) -> u64 {
-        if !self
-            .safety
+    /// Whether the work that victims lose is part of their cost, which grows with time.
+    pub(crate) fn prefers_least_lost_work(&self) -> bool {
+        self.safety
             .is_some_and(|it| it.args.prefers_least_lost_work)
-        {
+    }
+
+    /// The work that a victim loses, if that counts.
+    pub(crate) fn lost_work(&self, standing: &Standing) -> u64 {
+        if !self.prefers_least_lost_work() {
             return 0;
         }
         let started = u64::try_from(standing.started_nanos).unwrap_or(0);
@@ -372,21 +415,32 @@ impl Rules<'_> {
         safety.is_some_and(|it| it.strict_pdb)
     }
 
-    /// Whether these victims are too many, and until when.
-    pub(crate) fn check(
-        &self,
-        victims: &Victims,
-        priority: i32,
-        pods: PodTable<'_>,
-    ) -> Result<(), Hold> {
-        let Some(safety) = self.safety else {
-            return Ok(());
+    /// What of the victims of a pod of the priority is limited. Those on their way already do not
+    /// count in budgets of victims.
+    pub(crate) fn toll(&self, victims: &Victims, priority: i32, pods: PodTable<'_>) -> Toll {
+        let safety = self.safety.filter(|it| it.for_priority(priority).is_some());
+        let Some(safety) = safety else {
+            return Toll::default();
         };
-        let Some(args) = safety.for_priority(priority) else {
-            return Ok(());
+        let count = |scope: &(Option<Symbol>, Option<Symbol>)| {
+            let rows = victims.pods.iter().filter_map(|pod| pods.row(*pod));
+            let rows = rows.filter(|row| !row.standing.is_terminating);
+            rows.filter(|row| covers(*scope, row.standing.class, row.namespace))
+                .count()
         };
-        if args.strict_pdb && !victims.violating.is_empty() {
-            let count = victims.violating.len();
+        Toll {
+            violating: match safety.args.strict_pdb {
+                true => victims.violating.len(),
+                false => 0,
+            },
+            counts: safety.scopes.iter().map(count).collect(),
+        }
+    }
+
+    /// Whether victims with this toll are too many, and until when.
+    pub(crate) fn check(&self, toll: &Toll) -> Result<(), Hold> {
+        if toll.violating > 0 {
+            let count = toll.violating;
             return Err(Hold {
                 reason: format!(
                     "PreemptionSafety: {count} victim(s) against a PodDisruptionBudget"
@@ -394,22 +448,20 @@ impl Rules<'_> {
                 retry_at: None,
             });
         }
-        let rows = victims.pods.iter().filter_map(|pod| pods.row(*pod));
-        let rows: Vec<&PodRow> = rows.filter(|row| !row.standing.is_terminating).collect();
-        let mut budgets = args.budgets.iter().zip(&safety.scopes);
-        budgets.try_for_each(|(budget, scope)| self.check_budget(budget, *scope, &rows))
+        let limits = self.safety.into_iter().flat_map(|safety| {
+            let budgets = safety.args.budgets.iter();
+            budgets.zip(&safety.scopes)
+        });
+        let mut counted = limits.zip(&toll.counts);
+        counted.try_for_each(|((budget, scope), count)| self.check_budget(budget, *scope, *count))
     }
 
     fn check_budget(
         &self,
         budget: &PreemptionBudget,
         scope: (Option<Symbol>, Option<Symbol>),
-        victims: &[&PodRow],
+        count: usize,
     ) -> Result<(), Hold> {
-        let covered = victims
-            .iter()
-            .filter(|row| covers(scope, row.standing.class, row.namespace));
-        let count = covered.count();
         if let Some(limit) = budget.victims_per_decision
             && count > limit
         {
@@ -432,21 +484,20 @@ impl Rules<'_> {
         count: usize,
         limit: usize,
     ) -> Result<(), Hold> {
-        let recent = self.kills.kills.iter().filter(|kill| {
-            kill.at.saturating_add(MINUTE_NANOS) > self.now
-                && covers(scope, kill.class, kill.namespace)
-        });
-        let times: Vec<TimeNanos> = recent.map(|kill| kill.at).collect();
-        if times.len() + count <= limit {
+        let recent = || self.kills.recent(scope, self.now);
+        let killed: usize = recent().map(|kills| kills.len()).sum();
+        if killed + count <= limit {
             return Ok(());
         }
         // So many of those before must be more than a minute ago.
-        let must_age = times.len() + count - limit;
+        let must_age = killed + count - limit;
+        let mut times: Vec<TimeNanos> = recent().flatten().copied().collect();
+        times.sort_unstable();
         let last = times.get(must_age.wrapping_sub(1));
         Err(Hold {
             reason: format!(
                 "PreemptionSafety: {} {} within a minute and {count} more, {limit} allowed",
-                times.len(),
+                killed,
                 budget.name()
             ),
             retry_at: last.map(|at| at.saturating_add(MINUTE_NANOS)),
@@ -477,6 +528,10 @@ impl Protected {
     pub(crate) fn add(&mut self, protection: Protection) {
         *self.by_rule.entry(protection.rule).or_insert(0) += 1;
         self.until = [self.until, protection.until].into_iter().flatten().min();
+    }
+
+    pub(crate) fn is_any(&self) -> bool {
+        !self.by_rule.is_empty()
     }
 
     /// Reasons to be told beside why the node is of no use.

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
 use outrank_api::decode::{Object, ObjectKind};
-use outrank_api::types::{Node, NodeAffinity, Pod, PodCondition, PodDisruptionBudget};
+use outrank_api::types::{
+    Node, NodeAffinity, Pod, PodCondition, PodDisruptionBudget, PriorityClass,
+};
 use outrank_engine::ids::PodId;
 use outrank_engine::plugins::priority_share::{LimitedShare, PriorityShare, ShareLimit};
 use outrank_engine::profile::{
@@ -704,6 +706,8 @@ pub(crate) enum Step {
     Claims(Index, Box<StorageStep>),
     SetBudget(Box<PodDisruptionBudget>),
     RemoveBudget(&'static str),
+    SetPriorityClass(Box<PriorityClass>),
+    RemovePriorityClass(&'static str),
     /// The kubelet takes a pod that is on a node, in that second.
     StartPod(Index, u8),
     /// A service selects the pods of an app, or none any more.
@@ -768,6 +772,10 @@ pub(crate) struct History {
     pub(crate) config: EngineConfig,
     pub(crate) templates: Vec<Template>,
     pub(crate) steps: Vec<Step>,
+    /// What time it is at first.
+    pub(crate) start: TimeNanos,
+    /// Whether rules that upstream lacks hold pods back. Not all that ends them wakes a pod.
+    pub(crate) has_rules: bool,
 }
 
 impl History {
@@ -783,6 +791,8 @@ impl History {
                 nominated: None,
             }],
             steps: Vec::new(),
+            start: 0,
+            has_rules: false,
         }
     }
 }
@@ -844,6 +854,34 @@ pub(crate) fn history_of_preemption(
         steps,
         is_seeded,
     )
+}
+
+/// The same with rules that make preemption safe, and searches that end before all nodes are
+/// tried.
+pub(crate) fn history_of_safe_preemption(
+    templates: RangeInclusive<usize>,
+    steps: Range<usize>,
+    is_seeded: bool,
+) -> impl Strategy<Value = History> {
+    let profiles = (
+        preemption::safe_profile("default-scheduler"),
+        preemption::safe_profile("second"),
+    );
+    let templates = prop::collection::vec(preemption::template_of_a_class(), templates);
+    let nodes = (preemption::node(), 2..7);
+    let history = history_of(
+        profiles,
+        nodes,
+        templates,
+        preemption::step_with_rules(),
+        steps,
+        is_seeded,
+    );
+    history.prop_map(|history| History {
+        start: preemption::START,
+        has_rules: true,
+        ..history
+    })
 }
 
 /// The same with plugins of 1.20, and services.
@@ -913,6 +951,8 @@ fn history_of(
                 },
                 templates,
                 steps: come.chain(steps).collect(),
+                start: 0,
+                has_rules: false,
             }
         })
 }
@@ -940,7 +980,7 @@ impl World {
         storage_classes().for_each(|class| engine.handle(Event::StorageChanged(class), 0));
         Self {
             engine,
-            now: 0,
+            now: history.start,
             nodes: BTreeMap::new(),
             budgets: BTreeMap::new(),
             had_ports_twice: false,
@@ -1071,6 +1111,16 @@ impl World {
                 };
                 self.engine.handle(event, self.now);
             }
+            Step::SetPriorityClass(class) => {
+                let class = PriorityClass::clone(class);
+                let event = Event::PriorityClassChanged(class);
+                self.engine.handle(event, self.now);
+            }
+            Step::RemovePriorityClass(name) => {
+                let name = (*name).into();
+                let event = Event::PriorityClassGone { name };
+                self.engine.handle(event, self.now);
+            }
             Step::SetService(app, is_there) => {
                 let selector = if *is_there {
                     json!({"app": app})
@@ -1143,7 +1193,16 @@ impl World {
         if let Some(PodState::Placed(node)) = self.engine.pod_state(id) {
             let node = self.engine.cluster().name(*node).to_owned();
             let mut pod = bound(self.pods[&name].clone(), &node);
-            pod.status.start_time = started.or(pod.status.start_time);
+            if let Some(time) = started {
+                let condition = PodCondition {
+                    type_: "PodScheduled".into(),
+                    status: "True".into(),
+                    last_transition_time: Some(time.clone()),
+                    ..PodCondition::default()
+                };
+                pod.status.conditions.push(condition);
+                pod.status.start_time = Some(time);
+            }
             self.set_pod(pod);
         }
     }

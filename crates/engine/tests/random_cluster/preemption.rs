@@ -1,8 +1,10 @@
 //! Histories in which preemption is what matters: small nodes full of pods of several
 //! priorities, which start at different times, and budgets that change.
 
-use outrank_api::types::PodDisruptionBudget;
-use outrank_engine::profile::ProfileConfig;
+use outrank_api::types::{PodDisruptionBudget, PriorityClass};
+use outrank_engine::TimeNanos;
+use outrank_engine::preemption::safety::{PreemptionBudget, PreemptionMode, PreemptionSafetyArgs};
+use outrank_engine::profile::{MinimumCandidates, ProfileConfig};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::json;
@@ -73,6 +75,122 @@ pub(super) fn template() -> impl Strategy<Value = Template> {
             }
         },
     )
+}
+
+/// The start of 2026, in whose first seconds pods start.
+pub(super) const START: TimeNanos = 1_767_225_600_000_000_000;
+
+const CLASS_NAMES: [&str; 3] = ["one", "two", "three"];
+
+fn class_name() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(CLASS_NAMES.to_vec())
+}
+
+/// A priority class with a rule of its own, or without.
+fn priority_class() -> impl Strategy<Value = PriorityClass> {
+    let prefix = "preemption-toleration.scheduling.x-k8s.io";
+    let toleration = (-1..12i64, prop::option::of(0..5i32));
+    let toleration = toleration.prop_map(move |(seconds, minimum)| {
+        let mut annotations = json!({format!("{prefix}/toleration-seconds"): seconds.to_string()});
+        if let Some(minimum) = minimum {
+            let key = format!("{prefix}/minimum-preemptable-priority");
+            annotations[key] = (minimum * 10).to_string().into();
+        }
+        annotations
+    });
+    let policy = json!({"scheduling.outrank.dev/preemption-policy": "NonPreemptible"});
+    let annotations = prop_oneof![
+        1 => Just(json!({})),
+        1 => Just(policy),
+        3 => toleration,
+    ];
+    (class_name(), annotations).prop_map(|(name, annotations)| {
+        let class = json!({"metadata": {"name": name, "annotations": annotations}, "value": 10});
+        serde_json::from_value(class).expect("a class")
+    })
+}
+
+fn preemption_budget() -> impl Strategy<Value = PreemptionBudget> {
+    let name = prop::option::of(class_name());
+    let limit = || prop::option::of(0..4usize);
+    let all = (name, prop::option::of(Just("default")), limit(), limit());
+    all.prop_map(
+        |(class, namespace, victims_per_minute, victims_per_decision)| PreemptionBudget {
+            priority_class_name: class.map(String::from),
+            namespace: namespace.map(String::from),
+            victims_per_minute,
+            victims_per_decision,
+        },
+    )
+}
+
+fn safety() -> impl Strategy<Value = PreemptionSafetyArgs> {
+    let mode = prop_oneof![
+        6 => Just(PreemptionMode::Enforce),
+        2 => Just(PreemptionMode::DryRun),
+        1 => Just(PreemptionMode::Off),
+    ];
+    let budgets = prop_oneof![
+        2 => Just(Vec::new()),
+        1 => prop::collection::vec(preemption_budget(), 1..=2),
+    ];
+    let exempt = prop_oneof![3 => Just(2_000_001_000), 1 => Just(30)];
+    let seconds = |most: u64| prop_oneof![2 => Just(0), 1 => 0..most];
+    let flags = (any::<bool>(), any::<bool>());
+    (mode, exempt, budgets, seconds(20), seconds(30), flags).prop_map(
+        |(mode, exempt_priority, budgets, delay_seconds, minimum_run_seconds, flags)| {
+            let (prefers_least_lost_work, strict_pdb) = flags;
+            PreemptionSafetyArgs {
+                mode,
+                exempt_priority,
+                budgets,
+                delay_seconds,
+                minimum_run_seconds,
+                prefers_least_lost_work,
+                strict_pdb,
+            }
+        },
+    )
+}
+
+/// The same with rules that make preemption safe, or a search that ends early, or both.
+pub(super) fn safe_profile(name: &'static str) -> impl Strategy<Value = ProfileConfig> {
+    let minimum = (0..=100u8, 0..4usize).prop_map(|(percentage, absolute)| MinimumCandidates {
+        percentage,
+        absolute,
+    });
+    let minimum = prop::option::weighted(0.4, minimum);
+    let all = (
+        profile(name),
+        prop::option::weighted(0.8, safety()),
+        minimum,
+    );
+    all.prop_map(
+        |(profile, preemption_safety, minimum_candidates)| ProfileConfig {
+            preemption_safety,
+            minimum_candidates,
+            ..profile
+        },
+    )
+}
+
+/// A template of pods of a priority class.
+pub(super) fn template_of_a_class() -> impl Strategy<Value = Template> {
+    (template(), prop::option::weighted(0.8, class_name())).prop_map(|(mut template, class)| {
+        if let Some(class) = class {
+            template.spec["priorityClassName"] = class.into();
+        }
+        template
+    })
+}
+
+pub(super) fn step_with_rules() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        14 => step(),
+        1 => priority_class().prop_map(|class| Step::SetPriorityClass(Box::new(class))),
+        1 => class_name().prop_map(Step::RemovePriorityClass),
+        1 => (0..4_000_000_000u64).prop_map(Step::PassTime),
+    ]
 }
 
 /// A node with room for a few pods, mostly without taints.

@@ -3,7 +3,6 @@
 mod budgets;
 mod daemon_sets;
 mod deployments;
-mod garbage;
 mod driver;
 mod garbage;
 mod jobs;

@@ -87,6 +87,14 @@ impl Simulation {
         Ok(())
     }
 
+    /// Gives nodes back that were taken away: their kubelets report again.
+    pub fn start_nodes(&mut self, names: &[String]) {
+        self.settle();
+        let now = self.cluster.now();
+        names.iter().for_each(|name| self.kubelets.start(name, now));
+        self.settle();
+    }
+
     fn apply(&mut self, applied: &LoadedObject) -> Result<(), String> {
         let key = Stored::from(applied.clone()).key();
         let Some(live) = self.cluster.stored(&key).cloned() else {

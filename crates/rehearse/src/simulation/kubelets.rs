@@ -53,6 +53,14 @@ impl Kubelets {
         }
     }
 
+    /// Gives a node back.
+    pub(crate) fn start(&mut self, node: &str, now: i64) {
+        if let Some(kubelet) = self.by_node.get_mut(node) {
+            kubelet.start(now);
+            self.note_due(node);
+        }
+    }
+
     /// What kubelets write by now, node by node.
     pub(crate) fn advance(&mut self, now: i64) -> Vec<(String, outrank_node::Write)> {
         let mut writes = Vec::new();

@@ -57,9 +57,10 @@ Examples:
 
   # A live cluster, and what a change would do to it
   kubectl get nodes,pods,deployments,replicasets,replicationcontrollers,statefulsets,\\
-daemonsets,jobs,cronjobs,priorityclasses,namespaces,services,persistentvolumeclaims,\\
-persistentvolumes,storageclasses,csinodes,csidrivers,csistoragecapacities,\\
-volumeattachments,poddisruptionbudgets -A -o yaml | outrank rehearse -f - --apply new.yaml
+daemonsets,controllerrevisions,jobs,cronjobs,priorityclasses,namespaces,services,\\
+persistentvolumeclaims,persistentvolumes,storageclasses,csinodes,csidrivers,\\
+csistoragecapacities,volumeattachments,poddisruptionbudgets,resourcequotas,limitranges,\\
+runtimeclasses -A -o yaml | outrank rehearse -f - --apply new.yaml
 
   # What becomes of it when nodes go away, or workloads grow
   outrank rehearse -f cluster.yaml --drain node-1 --delete node/node-2
@@ -114,9 +115,6 @@ pub(crate) struct Rehearse {
     /// With --for: cut the power of a node. It is noticed when nothing was heard of it for 50 s.
     #[arg(long, value_name = "NODE", requires = "time")]
     stop: Vec<String>,
-
-    #[command(flatten)]
-    admission: AdmissionArguments,
 
     /// A trace instead of files: one CSV file of machines and one of tasks.
     #[arg(long, num_args = 2, value_names = ["NODES.csv", "PODS.csv"])]
@@ -177,6 +175,9 @@ pub(crate) struct Rehearse {
     /// Exit with code 3 if this is the case in any namespace; several are separated by commas.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "CONDITION")]
     fail_on: Vec<FailOn>,
+
+    #[command(flatten)]
+    admission: AdmissionArguments,
 }
 
 /// Changes other than by files, in the order in which they are made.

@@ -19,6 +19,8 @@ mod timeline;
 mod volumes;
 
 use outrank_controllers::Controllers;
+use std::collections::BTreeMap;
+
 use outrank_controllers::virtual_cluster::{PodLife, VirtualCluster};
 use outrank_engine::EngineConfig;
 use outrank_engine::extensions::Extensions;
@@ -36,6 +38,10 @@ pub struct Simulation {
     scheduler: Scheduler,
     kubelets: Kubelets,
     drains: Drains,
+    /// Nodes that were away and are back, and when they are heard of next. Of others it is known
+    /// that they are well, without a word.
+    heartbeats: BTreeMap<String, i64>,
+    has_storage_news: bool,
     timeline: Timeline,
 }
 
@@ -59,6 +65,8 @@ impl Simulation {
             scheduler: Scheduler::new(config, extensions)?,
             kubelets: Kubelets::default(),
             drains: Drains::default(),
+            heartbeats: BTreeMap::new(),
+            has_storage_news: false,
         })
     }
 
@@ -89,7 +97,8 @@ impl Simulation {
             let mut has_moved = self.tell_news();
             has_moved |= self.schedule();
             has_moved |= self.step_kubelets();
-            has_moved |= volumes::bind(&mut self.cluster);
+            has_moved |= self.beat_hearts();
+            has_moved |= self.bind_volumes();
             has_moved |= self.drains.step(&mut self.cluster);
             if !has_moved {
                 return;
@@ -117,6 +126,7 @@ impl Simulation {
             self.scheduler.next_time(),
             self.kubelets.next_time(),
             self.drains.next_time(),
+            self.heartbeats.values().copied().min(),
         ];
         times.into_iter().flatten().min()
     }
@@ -126,6 +136,7 @@ impl Simulation {
         let news = self.cluster.take_news();
         let now = self.cluster.now();
         for change in &news {
+            self.has_storage_news |= volumes::are_concerned(change);
             self.timeline.note(change, now);
             self.scheduler.handle(change, now);
             self.kubelets.handle(change, now);
@@ -150,6 +161,11 @@ impl Simulation {
             self.tell_news();
         }
         has_moved
+    }
+
+    /// Binds claims, if there is news of claims or volumes.
+    fn bind_volumes(&mut self) -> bool {
+        std::mem::take(&mut self.has_storage_news) && volumes::bind(&mut self.cluster)
     }
 
     fn step_kubelets(&mut self) -> bool {

@@ -13,6 +13,9 @@ use super::Simulation;
 use crate::scenario::Changes;
 use crate::scenario::commands::tainted;
 
+/// How often a node that was away is heard of, so that it is not taken for lost again.
+const HEARTBEAT_NANOS: i64 = 40_000_000_000;
+
 /// Under which name people write.
 const PEOPLE: &str = "kubectl";
 
@@ -55,11 +58,9 @@ impl Simulation {
         if !wrong.is_empty() {
             return Err(wrong.join("\n"));
         }
-        let now = self.cluster.now();
-        changes
-            .drain
-            .iter()
-            .for_each(|node| self.drains.begin(node, now));
+        for node in &changes.drain {
+            self.drains.begin(node, &self.cluster);
+        }
         Ok(())
     }
 
@@ -82,6 +83,7 @@ impl Simulation {
                 self.cluster.carry_out("kubelet", &write);
             }
             self.settle();
+            self.heartbeats.remove(name);
             self.kubelets.stop(name, Outage::PoweredOff, now);
         }
         Ok(())
@@ -91,7 +93,10 @@ impl Simulation {
     pub fn start_nodes(&mut self, names: &[String]) {
         self.settle();
         let now = self.cluster.now();
-        names.iter().for_each(|name| self.kubelets.start(name, now));
+        for name in names {
+            self.kubelets.start(name, now);
+            self.heartbeats.insert(name.clone(), now);
+        }
         self.settle();
     }
 
@@ -157,6 +162,29 @@ impl Simulation {
         let known = known.ok_or_else(|| format!("cannot taint {key}: there is no such node"))?;
         let taints = tainted(known, taints).map_err(|why| format!("cannot taint {key}: {why}"))?;
         self.patch(key, json!({"spec": {"taints": taints}}))
+    }
+}
+
+impl Simulation {
+    /// Lets nodes that were away and are back be heard of; whether any was.
+    pub(super) fn beat_hearts(&mut self) -> bool {
+        let now = self.cluster.now();
+        let due = self.heartbeats.iter().filter(|(_, time)| **time <= now);
+        let due: Vec<String> = due.map(|(node, _)| node.clone()).collect();
+        for name in &due {
+            let key = Key::new(ObjectKind::Node, "", name);
+            let stored = self.cluster.stored(&key).cloned();
+            let node = stored.as_ref().and_then(|it| Some((it, it.get::<Node>()?)));
+            let Some((stored, node)) = node else {
+                self.heartbeats.remove(name);
+                continue;
+            };
+            if let Some(write) = heartbeat(stored, node, now) {
+                self.cluster.carry_out("kubelet", &write);
+            }
+            self.heartbeats.insert(name.clone(), now + HEARTBEAT_NANOS);
+        }
+        !due.is_empty()
     }
 }
 

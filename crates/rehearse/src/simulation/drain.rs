@@ -1,8 +1,6 @@
 //! Draining nodes as kubectl does: pods are evicted, and those whose budget does not allow it are
 //! tried again every five seconds.
 
-use std::collections::BTreeMap;
-
 use outrank_api::decode::ObjectKind;
 use outrank_api::types::Pod;
 use outrank_controllers::virtual_cluster::VirtualCluster;
@@ -14,42 +12,51 @@ const RETRY_NANOS: i64 = 5_000_000_000;
 /// The annotation of mirrors of static pods, which stay.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Nodes that are being drained, and when they are tried next.
+/// Pods that are being evicted from nodes: those that were there when draining began.
 #[derive(Default)]
 pub(super) struct Drains {
-    nodes: BTreeMap<String, i64>,
+    drains: Vec<Drain>,
+}
+
+struct Drain {
+    /// Pods that have yet to be evicted, and their identifiers.
+    pods: Vec<(Key, String)>,
+    next_time: i64,
 }
 
 impl Drains {
     /// Begins to drain a node, which is cordoned already.
-    pub(super) fn begin(&mut self, node: &str, now: i64) {
-        self.nodes.insert(node.to_owned(), now);
+    pub(super) fn begin(&mut self, node: &str, cluster: &VirtualCluster) {
+        self.drains.push(Drain {
+            pods: pods_to_evict(node, cluster),
+            next_time: cluster.now(),
+        });
     }
 
     pub(super) fn next_time(&self) -> Option<i64> {
-        self.nodes.values().copied().min()
+        self.drains.iter().map(|drain| drain.next_time).min()
     }
 
     /// Evicts what can be evicted by now; whether anything was tried.
     pub(super) fn step(&mut self, cluster: &mut VirtualCluster) -> bool {
         let now = cluster.now();
-        let due = self.nodes.iter().filter(|(_, time)| **time <= now);
-        let due: Vec<String> = due.map(|(node, _)| node.clone()).collect();
-        for node in &due {
-            let mut has_failed = false;
-            for pod in pods_to_evict(node, cluster) {
-                has_failed |= matches!(cluster.evict(&pod), Outcome::Refused(_));
-            }
-            match has_failed {
-                true => self.nodes.insert(node.clone(), now + RETRY_NANOS),
-                false => self.nodes.remove(node),
-            };
+        let due = self.drains.iter_mut().filter(|it| it.next_time <= now);
+        let mut was_due = false;
+        for drain in due {
+            was_due = true;
+            drain.next_time = now + RETRY_NANOS;
+            drain.pods.retain(|(pod, uid)| {
+                let stored = cluster.stored(pod);
+                let is_there = stored.is_some_and(|it| it.metadata().uid == *uid);
+                is_there && matches!(cluster.evict(pod), Outcome::Refused(_))
+            });
         }
-        !due.is_empty()
+        self.drains.retain(|drain| !drain.pods.is_empty());
+        was_due
     }
 }
 
-fn pods_to_evict(node: &str, cluster: &VirtualCluster) -> Vec<Key> {
+fn pods_to_evict(node: &str, cluster: &VirtualCluster) -> Vec<(Key, String)> {
     let is_pod = |key: &Key| key.kind == Kind::Known(ObjectKind::Pod);
     let pods = cluster.objects().filter(|(key, _)| is_pod(key));
     let evicted = pods.filter(|(_, stored)| {
@@ -61,5 +68,6 @@ fn pods_to_evict(node: &str, cluster: &VirtualCluster) -> Vec<Key> {
                 && controller.is_none_or(|it| it.kind != "DaemonSet")
         })
     });
-    evicted.map(|(key, _)| key.clone()).collect()
+    let identified = evicted.map(|(key, it)| (key.clone(), it.metadata().uid.clone()));
+    identified.collect()
 }

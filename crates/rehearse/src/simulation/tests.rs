@@ -84,8 +84,9 @@ fn victims_take_their_grace_and_are_made_again() {
         "60 Pod batch FailedScheduling",
         "60 Pod batch FailedScheduling",
         "75 Pod batch Gone",
-        "75 Pod online FailedScheduling",
         "75 Pod batch Gone",
+        "75 Pod batch FailedScheduling",
+        "75 Pod batch FailedScheduling",
         "75 Pod online Running",
     ];
     assert_eq!(told(&simulation, &wanted), expected);

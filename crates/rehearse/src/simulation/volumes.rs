@@ -4,10 +4,19 @@ use outrank_api::decode::{Object, ObjectKind};
 use outrank_api::types::{Node, PersistentVolume, PersistentVolumeClaim};
 use outrank_controllers::virtual_cluster::VirtualCluster;
 use outrank_controllers::volumes::PersistentVolumeBinder;
-use outrank_controllers::{Key, Kind, Stored};
+use outrank_controllers::{Change, Key, Kind, Stored};
 
 /// The annotation by which the scheduler says for which node a volume is to be made.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
+/// Whether a change may let claims be bound.
+pub(super) fn are_concerned(change: &Change) -> bool {
+    let kind = match change {
+        Change::Set(stored) => stored.kind(),
+        Change::Gone { key, .. } => key.kind.clone(),
+    };
+    matches!(kind, Kind::Known(kind) if kind.is_storage())
+}
 
 /// Binds claims that can be bound now; whether there were any.
 pub(super) fn bind(cluster: &mut VirtualCluster) -> bool {

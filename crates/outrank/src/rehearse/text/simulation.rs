@@ -13,10 +13,11 @@ use crate::table::{table, text};
 const SHOWN_ENTRIES: usize = 100;
 
 /// Reasons that say no more than another line does; -o wide shows them.
-const MINOR: [&str; 10] = [
+const MINOR: [&str; 11] = [
     "Created",
     "Gone",
     "Killing",
+    "NoPods",
     "Pulled",
     "ScalingReplicaSet",
     "Scheduled",

@@ -88,7 +88,7 @@ impl<'w> Revisions<'w> {
 
     /// The revision of a template. If it is not there, or not the newest, what is to be written
     /// first.
-    pub(crate) fn current(&self, template: &Template<'_>) -> Result<Revision<'w>, Write> {
+    pub(crate) fn current(&self, template: &Template<'_>) -> Result<Revision<'w>, Box<Write>> {
         let data = template.data();
         let mut known = self.all.iter().rev();
         let same = known.find(|it| is_same(&it.revision.data, &data));
@@ -97,9 +97,9 @@ impl<'w> Revisions<'w> {
             Some(same) if same.revision.revision == newest => Ok(*same),
             Some(same) => {
                 let changes = json!({"revision": newest + 1});
-                Err(Write::patch(same.stored, changes))
+                Err(Box::new(Write::patch(same.stored, changes)))
             }
-            None => Err(template.create(data, newest + 1)),
+            None => Err(Box::new(template.create(data, newest + 1))),
         }
     }
 

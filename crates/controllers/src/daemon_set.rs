@@ -154,7 +154,7 @@ impl DaemonSetController {
         };
         let revision = match revisions.current(&template) {
             Ok(revision) => revision,
-            Err(write) => return plan.step([write]),
+            Err(write) => return plan.step([*write]),
         };
         let turn = Turn::of(stored, set, world, now, revision, &claimed.own);
         let status = turn.status(plan);

@@ -85,17 +85,17 @@ pub fn workload_controllers() -> Vec<Box<dyn Controller + Send>> {
 }
 
 /// The controllers that keep a cluster in order: of taints and nodes, of what goes along when
-/// other things go, and of the statuses of budgets and quotas. The garbage collector takes owners
-/// that are not there for gone; see [`garbage_collection::GarbageCollector::knowing`] where not
-/// everything is known.
+/// other things go, and of the statuses of budgets and quotas. `garbage_collector` knows which kinds
+/// are known in full.
 pub fn cluster_controllers(
     nodes: node_lifecycle::NodeLifecycleOptions,
+    garbage_collector: garbage_collection::GarbageCollector,
 ) -> Vec<Box<dyn Controller + Send>> {
     vec![
         Box::new(node_lifecycle::NodeLifecycleController::new(nodes)),
         Box::new(taint_eviction::TaintEvictionController::new()),
         Box::new(pod_garbage_collection::PodGarbageCollector::default()),
-        Box::new(garbage_collection::GarbageCollector::new()),
+        Box::new(garbage_collector),
         Box::new(namespace_deletion::NamespaceController::new()),
         Box::new(disruption::DisruptionController::new()),
         Box::new(quota_status::QuotaStatusController::new()),

@@ -170,7 +170,7 @@ fn reconcile(stored: &Stored, set: &StatefulSet, world: &World, now: i64, plan: 
     let revisions = Revisions::of(world, stored, &selector, plan);
     let update = match revisions.current(&template_of(stored, set)) {
         Ok(update) => update,
-        Err(write) => return plan.step([write]),
+        Err(write) => return plan.step([*write]),
     };
     // What was adopted is known next time.
     if is_waiting {

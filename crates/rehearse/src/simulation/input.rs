@@ -104,14 +104,20 @@ fn controllers(objects: &[LoadedObject]) -> Controllers {
         silent_nodes_are_lost: false,
         ..NodeLifecycleOptions::default()
     };
-    let kinds: BTreeSet<Kind> = objects.iter().map(|it| it.object.kind().into()).collect();
+    let mut kinds: BTreeSet<ObjectKind> = objects.iter().map(|it| it.object.kind()).collect();
+    // What is made of these is known, too.
+    for (maker, made) in [
+        (ObjectKind::Deployment, ObjectKind::ReplicaSet),
+        (ObjectKind::CronJob, ObjectKind::Job),
+    ] {
+        if kinds.contains(&maker) {
+            kinds.insert(made);
+        }
+    }
+    let kinds: BTreeSet<Kind> = kinds.into_iter().map(Kind::from).collect();
     let collector = GarbageCollector::knowing(move |kind| kinds.contains(kind));
     let mut controllers = workload_controllers();
-    let is_other = |it: &Box<dyn outrank_controllers::Controller + Send>| {
-        it.name() != outrank_controllers::Controller::name(&collector)
-    };
-    controllers.extend(cluster_controllers(nodes).into_iter().filter(is_other));
-    controllers.push(Box::new(collector));
+    controllers.extend(cluster_controllers(nodes, collector));
     Controllers::new(controllers)
 }
 

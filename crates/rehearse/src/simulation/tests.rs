@@ -1,3 +1,4 @@
+use outrank_controllers::garbage_collection::GarbageCollector;
 use outrank_controllers::node_lifecycle::NodeLifecycleOptions;
 use outrank_controllers::{Controllers, cluster_controllers, workload_controllers};
 use outrank_engine::EngineConfig;
@@ -14,7 +15,7 @@ fn simulation(objects: impl IntoIterator<Item = Value>) -> Simulation {
         ..NodeLifecycleOptions::default()
     };
     let mut controllers = workload_controllers();
-    controllers.extend(cluster_controllers(nodes));
+    controllers.extend(cluster_controllers(nodes, GarbageCollector::new()));
     let controllers = Controllers::new(controllers);
     let config = EngineConfig::default();
     let start = "2026-01-01T00:00:00Z";

@@ -69,7 +69,7 @@ mod shares;
 mod violation;
 
 pub use fault::{Fault, WrongPreemption};
-pub use outcome::{Options, check, wrongly_pending};
+pub use outcome::{EnoughCandidates, Options, check, wrongly_pending};
 pub use preemption::{Before, Preemption, check_preemption};
 pub use safety::{Kill, KillBudget, PreemptionRules, check_kills};
 pub use shares::{Share, ShareLimit, SharePods};

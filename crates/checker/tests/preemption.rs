@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use outrank_api::types::{Node, Pod, PodDisruptionBudget, PriorityClass};
 use outrank_checker::{
-    Before, Kill, KillBudget, Options, Preemption, PreemptionRules, Share, ShareLimit, SharePods,
-    check, check_kills, check_preemption, wrongly_pending,
+    Before, EnoughCandidates, Kill, KillBudget, Options, Preemption, PreemptionRules, Share,
+    ShareLimit, SharePods, check, check_kills, check_preemption, wrongly_pending,
 };
 use serde_json::{Value, json};
 
@@ -579,6 +579,42 @@ fn a_cheaper_node_that_is_forbidden_does_not_count() {
         world.faults("n2", &["b", "b2"], &[]),
         ["2 victims in a decision, 1 allowed"]
     );
+}
+
+/// A search that may end early may miss cheaper nodes, but not so many that it must have seen one.
+#[test]
+fn a_cheaper_node_may_be_missed_if_enough_candidates_are_dearer() {
+    let enough = |percentage, absolute| {
+        Some(EnoughCandidates {
+            percentage,
+            absolute,
+        })
+    };
+    let mut world = World::new(3)
+        .pod("a", "n1", 3, 4)
+        .pod("b", "n2", 2, 4)
+        .pod("c", "n3", 1, 4)
+        .pod("high", "", 10, 4);
+    for (limit, fine) in [
+        (None, &["c"][..]),
+        (enough(0, 3), &["c"]),
+        (enough(0, 2), &["b", "c"]),
+        (enough(67, 0), &["b", "c"]),
+        (enough(0, 1), &["a", "b", "c"]),
+        (enough(0, 0), &["a", "b", "c"]),
+        (enough(100, 1), &["c"]),
+    ] {
+        world.options.enough_candidates = limit;
+        for (victim, node) in [("a", "n1"), ("b", "n2"), ("c", "n3")] {
+            let faults = world.faults(node, &[victim], &[]);
+            let is_fine = fine.contains(&victim);
+            assert_eq!(faults.is_empty(), is_fine, "{limit:?} {victim}: {faults:?}");
+        }
+    }
+    // One that violates a budget is chosen only if all others do, too.
+    world.options.enough_candidates = enough(0, 1);
+    let world = world.budget(&["a"], 0);
+    assert_eq!(world.faults("n1", &["a"], &["a"]).len(), 1);
 }
 
 fn share(limit: ShareLimit) -> Vec<Share> {

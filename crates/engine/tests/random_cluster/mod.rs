@@ -12,6 +12,7 @@ use outrank_api::decode::{Object, ObjectKind};
 use outrank_api::types::{
     Node, NodeAffinity, Pod, PodCondition, PodDisruptionBudget, PriorityClass,
 };
+use outrank_checker::Kill;
 use outrank_engine::ids::PodId;
 use outrank_engine::plugins::priority_share::{LimitedShare, PriorityShare, ShareLimit};
 use outrank_engine::profile::{
@@ -965,6 +966,12 @@ pub(crate) struct World {
     pub(crate) nodes: BTreeMap<String, Node>,
     /// The budgets that are there.
     budgets: BTreeMap<String, PodDisruptionBudget>,
+    /// The priority classes that are there.
+    priority_classes: BTreeMap<String, PriorityClass>,
+    /// Who was killed, in order.
+    kills: Vec<Kill>,
+    /// How many of these the status of each budget counts.
+    kills_counted: BTreeMap<String, usize>,
     /// Whether pods ever had the same host port on a node.
     had_ports_twice: bool,
     profiles: Vec<ProfileConfig>,
@@ -983,6 +990,9 @@ impl World {
             now: history.start,
             nodes: BTreeMap::new(),
             budgets: BTreeMap::new(),
+            priority_classes: BTreeMap::new(),
+            kills: Vec::new(),
+            kills_counted: BTreeMap::new(),
             had_ports_twice: false,
             profiles: history.config.profiles.clone(),
             pods: BTreeMap::new(),
@@ -1010,17 +1020,13 @@ impl World {
     /// Lets those go that a decision wants gone. Pods whose names are the same length as the
     /// preemptor's take their time: they are only being deleted, until something deletes them.
     pub(crate) fn evict(&mut self, decision: &Decision) {
-        let Some(preemption) = &decision.preemption else {
+        let Some(preemption) = self.told(decision) else {
             return;
         };
-        let name_of = |pod| self.engine.pod_name(pod).expect("a known pod").1.to_owned();
-        let preemptor = name_of(decision.pod);
-        let victims: Vec<String> = preemption
-            .victims
-            .pods
-            .iter()
-            .map(|it| name_of(*it))
-            .collect();
+        self.note_kills(&preemption);
+        let name_of = |key: &String| key.trim_start_matches("default/").to_owned();
+        let preemptor = name_of(&preemption.preemptor);
+        let victims: Vec<String> = preemption.victims.iter().map(name_of).collect();
         for victim in victims {
             if victim.len() != preemptor.len() {
                 self.pods.remove(&victim);
@@ -1028,8 +1034,7 @@ impl World {
                 continue;
             }
             let mut pod = self.pods[&victim].clone();
-            let node = self.engine.cluster().name(preemption.node).to_owned();
-            pod = bound(pod, &node);
+            pod = bound(pod, &preemption.node);
             pod.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
             pod.status.conditions.push(PodCondition {
                 type_: "DisruptionTarget".into(),
@@ -1099,8 +1104,7 @@ impl World {
             }
             Step::SetBudget(budget) => {
                 let budget = PodDisruptionBudget::clone(budget);
-                let name = budget.metadata.name.clone();
-                self.budgets.insert(name, budget.clone());
+                self.note_budget(budget.clone());
                 self.engine.handle(Event::BudgetChanged(budget), self.now);
             }
             Step::RemoveBudget(name) => {
@@ -1113,10 +1117,13 @@ impl World {
             }
             Step::SetPriorityClass(class) => {
                 let class = PriorityClass::clone(class);
+                let name = class.metadata.name.clone();
+                self.priority_classes.insert(name, class.clone());
                 let event = Event::PriorityClassChanged(class);
                 self.engine.handle(event, self.now);
             }
             Step::RemovePriorityClass(name) => {
+                self.priority_classes.remove(*name);
                 let name = (*name).into();
                 let event = Event::PriorityClassGone { name };
                 self.engine.handle(event, self.now);
@@ -1228,6 +1235,10 @@ impl World {
 
     fn churn(&mut self, node: &str, times: usize) {
         let pod = bound(pod_named("churn", &self.templates[0]), node);
+        // It may have a port that others there have, and goes.
+        self.set_pod(pod.clone());
+        self.note_ports();
+        self.pods.remove("churn");
         for _ in 0..times {
             self.engine.handle(Event::PodChanged(pod.clone()), self.now);
             self.engine.handle(gone("churn"), self.now);

@@ -711,6 +711,8 @@ pub(crate) enum Step {
     RemovePriorityClass(&'static str),
     /// The kubelet takes a pod that is on a node, in that second.
     StartPod(Index, u8),
+    /// Somebody deletes a pod that is on a node, and it takes its time to go.
+    StartDeletion(Index),
     /// A service selects the pods of an app, or none any more.
     SetService(&'static str, bool),
     PassTime(u64),
@@ -1097,11 +1099,14 @@ impl World {
                     self.step_of_claims(&name, step);
                 }
             }
-            Step::ConfirmPod(which) => self.confirm_pod(*which, None),
+            Step::ConfirmPod(which) => self.confirm_pod(*which, |_| {}),
             Step::StartPod(which, second) => {
                 let time = format!("2026-01-01T00:00:0{second}Z");
-                self.confirm_pod(*which, Some(time));
+                self.confirm_pod(*which, |pod| start(pod, time));
             }
+            Step::StartDeletion(which) => self.confirm_pod(*which, |pod| {
+                pod.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
+            }),
             Step::SetBudget(budget) => {
                 let budget = PodDisruptionBudget::clone(budget);
                 self.note_budget(budget.clone());
@@ -1192,7 +1197,7 @@ impl World {
         self.engine.handle(event, self.now);
     }
 
-    fn confirm_pod(&mut self, which: Index, started: Option<String>) {
+    fn confirm_pod(&mut self, which: Index, change: impl FnOnce(&mut Pod)) {
         let Some(name) = self.pick_name(which) else {
             return;
         };
@@ -1200,16 +1205,7 @@ impl World {
         if let Some(PodState::Placed(node)) = self.engine.pod_state(id) {
             let node = self.engine.cluster().name(*node).to_owned();
             let mut pod = bound(self.pods[&name].clone(), &node);
-            if let Some(time) = started {
-                let condition = PodCondition {
-                    type_: "PodScheduled".into(),
-                    status: "True".into(),
-                    last_transition_time: Some(time.clone()),
-                    ..PodCondition::default()
-                };
-                pod.status.conditions.push(condition);
-                pod.status.start_time = Some(time);
-            }
+            change(&mut pod);
             self.set_pod(pod);
         }
     }
@@ -1244,6 +1240,18 @@ impl World {
             self.engine.handle(gone("churn"), self.now);
         }
     }
+}
+
+/// Has a pod got its node and been started at a time.
+fn start(pod: &mut Pod, time: String) {
+    let condition = PodCondition {
+        type_: "PodScheduled".into(),
+        status: "True".into(),
+        last_transition_time: Some(time.clone()),
+        ..PodCondition::default()
+    };
+    pod.status.conditions.push(condition);
+    pod.status.start_time = Some(time);
 }
 
 fn bound(mut pod: Pod, node: &str) -> Pod {

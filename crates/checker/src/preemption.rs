@@ -93,22 +93,11 @@ pub fn check_preemption(
     options: &Options,
 ) -> Vec<WrongPreemption> {
     let subjects = outcome::subjects(before.pods);
-    let faults = match subjects
-        .iter()
-        .find(|it| it.pod.key() == preemption.preemptor)
-    {
+    let faults = match Judge::of(before, &preemption.preemptor, &subjects, rules, options) {
         None => vec![Fault::UnknownPod {
             pod: preemption.preemptor.clone(),
         }],
-        Some(preemptor) => Judge {
-            before,
-            rules,
-            options,
-            subjects: &subjects,
-            preemptor,
-            protections: Protections::new(before.priority_classes, rules),
-        }
-        .faults(preemption),
+        Some(judge) => judge.faults(preemption),
     };
     faults
         .into_iter()
@@ -118,6 +107,18 @@ pub fn check_preemption(
             fault,
         })
         .collect()
+}
+
+/// A preemption that would be right for a pod, named `namespace/name`, for which nobody is
+/// killed. `None` if there is none, or that is not judged. It need not be the best one.
+pub fn missed_preemption(
+    before: &Before<'_>,
+    preemptor: &str,
+    rules: &PreemptionRules,
+    options: &Options,
+) -> Option<Preemption> {
+    let subjects = outcome::subjects(before.pods);
+    Judge::of(before, preemptor, &subjects, rules, options)?.missed()
 }
 
 /// All that is looked at.
@@ -145,6 +146,44 @@ struct Victims<'a> {
 }
 
 impl<'a> Judge<'a> {
+    /// `None` if there is no such pod.
+    fn of(
+        before: &'a Before<'a>,
+        preemptor: &str,
+        subjects: &'a [Subject<'a>],
+        rules: &'a PreemptionRules,
+        options: &'a Options,
+    ) -> Option<Self> {
+        let preemptor = subjects.iter().find(|it| it.pod.key() == preemptor)?;
+        Some(Self {
+            before,
+            rules,
+            options,
+            subjects,
+            preemptor,
+            protections: Protections::new(before.priority_classes, rules),
+        })
+    }
+
+    fn missed(&self) -> Option<Preemption> {
+        // A dry run makes no room even with pods that are on their way already.
+        let is_off =
+            self.rules.kills_nobody && priority_of(self.preemptor.pod) < self.rules.exempt_priority;
+        if is_off || !self.knows_all_constraints() || !self.faults_of_preemptor().is_empty() {
+            return None;
+        }
+        self.before.nodes.iter().find_map(|node| {
+            let possible = self.allowed_victims(node)?;
+            let victims = possible.first()?;
+            Some(Preemption {
+                preemptor: self.preemptor.pod.key(),
+                node: node.metadata.name.clone(),
+                victims: keys(&victims.pods),
+                violating: keys(&victims.violating),
+            })
+        })
+    }
+
     fn faults(&self, preemption: &Preemption) -> Vec<Fault> {
         let Some(room) = self.room(&preemption.node) else {
             return vec![Fault::UnknownNode];

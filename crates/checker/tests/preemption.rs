@@ -8,7 +8,8 @@ use std::sync::Arc;
 use outrank_api::types::{Node, Pod, PodDisruptionBudget, PriorityClass};
 use outrank_checker::{
     Before, EnoughCandidates, Kill, KillBudget, Options, Preemption, PreemptionRules, Share,
-    ShareLimit, SharePods, check, check_kills, check_preemption, wrongly_pending,
+    ShareLimit, SharePods, check, check_kills, check_preemption, missed_preemption,
+    wrongly_pending,
 };
 use serde_json::{Value, json};
 
@@ -88,6 +89,18 @@ impl World {
         self
     }
 
+    fn before(&self) -> Before<'_> {
+        Before {
+            nodes: &self.nodes,
+            pods: &self.pods,
+            budgets: &self.budgets,
+            priority_classes: &self.classes,
+            kills: &self.kills,
+            kills_counted: &self.counted,
+            now_nanos: NOW,
+        }
+    }
+
     /// What is wrong if the pod `high` has these killed.
     fn faults(&self, node: &str, victims: &[&str], violating: &[&str]) -> Vec<String> {
         let keys = |names: &[&str]| names.iter().map(|it| format!("default/{it}")).collect();
@@ -97,16 +110,7 @@ impl World {
             victims: keys(victims),
             violating: keys(violating),
         };
-        let before = Before {
-            nodes: &self.nodes,
-            pods: &self.pods,
-            budgets: &self.budgets,
-            priority_classes: &self.classes,
-            kills: &self.kills,
-            kills_counted: &self.counted,
-            now_nanos: NOW,
-        };
-        let wrong = check_preemption(&before, &preemption, &self.rules, &self.options);
+        let wrong = check_preemption(&self.before(), &preemption, &self.rules, &self.options);
         wrong.iter().map(|wrong| wrong.fault.to_string()).collect()
     }
 }
@@ -558,6 +562,31 @@ fn nobody_dies_if_kills_are_off_and_nobody_who_is_not_lower_ever() {
         wrong_kills(&[not_lower], &PreemptionRules::default()).len(),
         1
     );
+}
+
+#[test]
+fn a_preemption_that_would_be_right_is_missed() {
+    let missed = |world: &World| {
+        let before = world.before();
+        missed_preemption(&before, "default/high", &world.rules, &world.options)
+            .map(|it| format!("{} {}", it.node, it.victims.join(" ")))
+    };
+    let mut world = World::new(1).pod("a", "n1", 1, 4).pod("high", "", 10, 4);
+    assert_eq!(missed(&world).as_deref(), Some("n1 default/a"));
+    world.rules = of_budget(KillBudget {
+        victims_per_decision: Some(0),
+        ..KillBudget::default()
+    });
+    assert_eq!(missed(&world), None);
+    // Who is on its way already is not killed again.
+    world.pods[0].metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
+    assert_eq!(missed(&world).as_deref(), Some("n1 default/a"));
+    world.rules.kills_nobody = true;
+    assert_eq!(missed(&world), None);
+    let fits = World::new(1).pod("a", "n1", 1, 2).pod("high", "", 10, 2);
+    assert_eq!(missed(&fits), None);
+    let not_lower = World::new(1).pod("a", "n1", 10, 4).pod("high", "", 10, 4);
+    assert_eq!(missed(&not_lower), None);
 }
 
 /// A node on which a budget forbids the kills is no cheaper one.

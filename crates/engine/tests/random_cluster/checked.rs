@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrank_api::types::{Node, Pod, PodDisruptionBudget, PriorityClass};
 use outrank_checker::{
     Before, EnoughCandidates, Fault, Kill, Options, Preemption, PreemptionRules, Share, ShareLimit,
-    SharePods, Violation, check, check_preemption,
+    SharePods, Violation, check, check_preemption, missed_preemption,
 };
 use outrank_engine::plugins::priority_share::{self, LimitedShare};
 use outrank_engine::profile::ProfileConfig;
@@ -128,6 +128,11 @@ impl World {
             assert!(violations.is_empty(), "{violations:#?}");
         }
         let Some(preemption) = self.told(decision) else {
+            let is_refused = matches!(decision.outcome, Outcome::Unschedulable(_));
+            if is_refused && !may_be_delayed(profile.expect("is judged"), pod) {
+                let missed = before.missed(&pod.key(), &law);
+                assert_eq!(missed, None, "nobody is killed");
+            }
             return false;
         };
         let faults = before.faults(&preemption, &law);
@@ -178,8 +183,9 @@ impl Snapshot {
         check(&self.nodes, &pods.collect::<Vec<_>>(), options)
     }
 
-    fn faults(&self, preemption: &Preemption, law: &Law) -> Vec<Fault> {
-        let before = Before {
+    /// What there is, in the words of the checker.
+    fn before(&self) -> Before<'_> {
+        Before {
             nodes: &self.nodes,
             pods: &self.pods,
             budgets: &self.budgets,
@@ -187,8 +193,16 @@ impl Snapshot {
             kills: &self.kills,
             kills_counted: &self.kills_counted,
             now_nanos: self.now,
-        };
-        let wrong = check_preemption(&before, preemption, &law.rules, &law.options);
+        }
+    }
+
+    /// Who could have been killed for a pod.
+    fn missed(&self, preemptor: &str, law: &Law) -> Option<Preemption> {
+        missed_preemption(&self.before(), preemptor, &law.rules, &law.options)
+    }
+
+    fn faults(&self, preemption: &Preemption, law: &Law) -> Vec<Fault> {
+        let wrong = check_preemption(&self.before(), preemption, &law.rules, &law.options);
         wrong.into_iter().map(|wrong| wrong.fault).collect()
     }
 
@@ -257,6 +271,14 @@ fn is_judged(profile: &ProfileConfig) -> bool {
             .node_resources_fit
             .ignored_resource_groups
             .is_empty()
+}
+
+/// Whether a rule has a pod wait before anybody is killed for it.
+fn may_be_delayed(profile: &ProfileConfig, pod: &Pod) -> bool {
+    let safety = profile.preemption_safety.as_ref();
+    safety.is_some_and(|it| {
+        it.delay_seconds > 0 && pod.spec.priority.unwrap_or(0) < it.exempt_priority
+    })
 }
 
 impl Law {

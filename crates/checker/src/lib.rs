@@ -10,9 +10,10 @@
 //! * [`wrongly_pending`]: each pod that still waits breaks some rule on every node;
 //! * [`check_preemption`]: who is killed for a pod is of lower priority, protected by nothing,
 //!   needed, and the least that could be lost on any node;
+//! * [`missed_preemption`]: if nobody is killed for a pod, nobody could rightly be;
 //! * [`check_kills`]: of many kills, none was of a protected pod, and no budget was exceeded.
 //!
-//! The first two look at the state when everything has been decided, the third at the state
+//! The first two look at the state when everything has been decided, the next two at the state
 //! before one decision, the last at a list of what happened. Nodes and pods must be as the API
 //! server stores them ([`outrank_api::defaults`]).
 //!
@@ -69,8 +70,8 @@ mod shares;
 mod violation;
 
 pub use fault::{Fault, WrongPreemption};
-pub use outcome::{Options, check, wrongly_pending};
-pub use preemption::{Before, Preemption, check_preemption};
+pub use outcome::{EnoughCandidates, Options, check, wrongly_pending};
+pub use preemption::{Before, Preemption, check_preemption, missed_preemption};
 pub use safety::{Kill, KillBudget, PreemptionRules, check_kills};
 pub use shares::{Share, ShareLimit, SharePods};
 pub use violation::{Breach, Violation, WronglyPending};

@@ -24,6 +24,18 @@ pub struct Options {
     pub taint_comparison_operators: bool,
     /// What pods may use together (PriorityShare); no limits by default.
     pub shares: Vec<Share>,
+    /// How many candidates may end the search for whom to preempt; all are compared by default.
+    pub enough_candidates: Option<EnoughCandidates>,
+}
+
+/// How many nodes on which preempting helps end the search for more, once one of them violates
+/// no PodDisruptionBudget (the arguments of DefaultPreemption): the larger of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnoughCandidates {
+    /// `minCandidateNodesPercentage`, of the nodes that are tried.
+    pub percentage: u8,
+    /// `minCandidateNodesAbsolute`.
+    pub absolute: usize,
 }
 
 impl Default for Options {
@@ -33,6 +45,7 @@ impl Default for Options {
             scheduler_names: BTreeSet::from([SCHEDULER_NAME.to_owned()]),
             taint_comparison_operators: false,
             shares: Vec::new(),
+            enough_candidates: None,
         }
     }
 }

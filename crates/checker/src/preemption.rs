@@ -16,7 +16,8 @@
 //! 5. Which victims go against a PodDisruptionBudget is told rightly.
 //! 6. No other node costs less: fewest such victims; then the lowest highest priority; then
 //!    the smallest sum of priorities; then the fewest victims; then the latest start of the
-//!    first of those with the highest priority.
+//!    first of those with the highest priority. If the search may end early
+//!    ([`EnoughCandidates`](crate::EnoughCandidates)), at least so many do not cost less.
 //!
 //! The answer for another node is found by trying it. Pods that are equally important may be
 //! spared in any order, so all orders are tried; a node with too many is not judged.
@@ -92,22 +93,11 @@ pub fn check_preemption(
     options: &Options,
 ) -> Vec<WrongPreemption> {
     let subjects = outcome::subjects(before.pods);
-    let faults = match subjects
-        .iter()
-        .find(|it| it.pod.key() == preemption.preemptor)
-    {
+    let faults = match Judge::of(before, &preemption.preemptor, &subjects, rules, options) {
         None => vec![Fault::UnknownPod {
             pod: preemption.preemptor.clone(),
         }],
-        Some(preemptor) => Judge {
-            before,
-            rules,
-            options,
-            subjects: &subjects,
-            preemptor,
-            protections: Protections::new(before.priority_classes, rules),
-        }
-        .faults(preemption),
+        Some(judge) => judge.faults(preemption),
     };
     faults
         .into_iter()
@@ -117,6 +107,18 @@ pub fn check_preemption(
             fault,
         })
         .collect()
+}
+
+/// A preemption that would be right for a pod, named `namespace/name`, for which nobody is
+/// killed. `None` if there is none, or that is not judged. It need not be the best one.
+pub fn missed_preemption(
+    before: &Before<'_>,
+    preemptor: &str,
+    rules: &PreemptionRules,
+    options: &Options,
+) -> Option<Preemption> {
+    let subjects = outcome::subjects(before.pods);
+    Judge::of(before, preemptor, &subjects, rules, options)?.missed()
 }
 
 /// All that is looked at.
@@ -144,6 +146,44 @@ struct Victims<'a> {
 }
 
 impl<'a> Judge<'a> {
+    /// `None` if there is no such pod.
+    fn of(
+        before: &'a Before<'a>,
+        preemptor: &str,
+        subjects: &'a [Subject<'a>],
+        rules: &'a PreemptionRules,
+        options: &'a Options,
+    ) -> Option<Self> {
+        let preemptor = subjects.iter().find(|it| it.pod.key() == preemptor)?;
+        Some(Self {
+            before,
+            rules,
+            options,
+            subjects,
+            preemptor,
+            protections: Protections::new(before.priority_classes, rules),
+        })
+    }
+
+    fn missed(&self) -> Option<Preemption> {
+        // A dry run makes no room even with pods that are on their way already.
+        let is_off =
+            self.rules.kills_nobody && priority_of(self.preemptor.pod) < self.rules.exempt_priority;
+        if is_off || !self.knows_all_constraints() || !self.faults_of_preemptor().is_empty() {
+            return None;
+        }
+        self.before.nodes.iter().find_map(|node| {
+            let possible = self.allowed_victims(node)?;
+            let victims = possible.first()?;
+            Some(Preemption {
+                preemptor: self.preemptor.pod.key(),
+                node: node.metadata.name.clone(),
+                victims: keys(&victims.pods),
+                violating: keys(&victims.violating),
+            })
+        })
+    }
+
     fn faults(&self, preemption: &Preemption) -> Vec<Fault> {
         let Some(room) = self.room(&preemption.node) else {
             return vec![Fault::UnknownNode];
@@ -329,38 +369,65 @@ impl<'a> Judge<'a> {
         self.rules.strict_pdb && priority_of(self.preemptor.pod) < self.rules.exempt_priority
     }
 
-    /// The first other node on which less would be lost, however equals are ordered.
+    /// The first other node on which less would be lost, however equals are ordered; `None` if
+    /// such nodes are so few that the search may have ended before it came there.
     fn cheaper(&self, room: &Room<'_>, chosen: &Victims<'_>) -> Option<Fault> {
-        let cost = self.cost(chosen);
-        let others = self
-            .before
-            .nodes
-            .iter()
-            .filter(|node| node.metadata.name != room.node.metadata.name);
+        let nodes = self.before.nodes.iter();
+        let others = nodes.filter(|node| node.metadata.name != room.node.metadata.name);
+        // The chosen one is a candidate.
+        let (mut candidates, mut unsure) = (1, 0);
+        let mut cheaper = Vec::new();
         for node in others {
-            let room = self.room(&node.metadata.name);
-            let Some(possible) = room.and_then(|room| self.possible_victims(&room)) else {
-                continue;
-            };
-            let is_allowed = |it: &Victims<'_>| {
-                self.faults_of_number(&it.pods).is_empty()
-                    && self.faults_of_strictness(it).is_empty()
-            };
-            let mut better = possible.iter().map(|it| {
-                let difference = first_difference(&self.cost(it), &cost);
-                difference.filter(|_| is_allowed(it))
-            });
-            if let Some(Some(because)) = better.next()
-                && better.all(|it| it.is_some())
-            {
-                return Some(Fault::Cheaper {
-                    node: node.metadata.name.clone(),
-                    victims: keys(&possible[0].pods),
-                    because,
-                });
+            match self.allowed_victims(node) {
+                None => unsure += 1,
+                Some(possible) if possible.is_empty() => {}
+                Some(possible) => {
+                    candidates += 1;
+                    cheaper.extend(self.cheaper_there(node, &possible, chosen));
+                }
             }
         }
-        None
+        let may_be_missed = match self.options.enough_candidates {
+            // The search does not end before it found one that violates no budget.
+            Some(enough) if chosen.violating.is_empty() => {
+                // All candidates are tried, and maybe other nodes, of which it is a share.
+                let share = candidates * usize::from(enough.percentage) / 100;
+                candidates + unsure - share.max(enough.absolute).clamp(1, candidates)
+            }
+            _ => 0,
+        };
+        let is_missed = cheaper.len() <= may_be_missed;
+        cheaper.into_iter().next().filter(|_| !is_missed)
+    }
+
+    /// Who might have to go from a node ([`Self::possible_victims`]), if rules allow it in
+    /// whatever order; none if they do not. `None` if that is not judged.
+    fn allowed_victims(&self, node: &Node) -> Option<Vec<Victims<'a>>> {
+        let mut possible = self.possible_victims(&self.room(&node.metadata.name)?)?;
+        let all = possible.len();
+        possible.retain(|it| {
+            self.faults_of_number(&it.pods).is_empty() && self.faults_of_strictness(it).is_empty()
+        });
+        (possible.is_empty() || possible.len() == all).then_some(possible)
+    }
+
+    /// Whether less is lost on a node, whoever of these would have to go there.
+    fn cheaper_there(
+        &self,
+        node: &Node,
+        possible: &[Victims<'_>],
+        chosen: &Victims<'_>,
+    ) -> Option<Fault> {
+        let cost = self.cost(chosen);
+        let differences = possible
+            .iter()
+            .map(|it| first_difference(&self.cost(it), &cost));
+        let because = differences.collect::<Option<Vec<String>>>()?;
+        Some(Fault::Cheaper {
+            node: node.metadata.name.clone(),
+            victims: keys(&possible.first()?.pods),
+            because: because.into_iter().next()?,
+        })
     }
 
     /// Who might have to go from a node: one answer for each order of equally important pods,

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use outrank_api::types::{Node, Pod, PodDisruptionBudget, PriorityClass};
 use outrank_checker::{
-    Before, Kill, KillBudget, Options, Preemption, PreemptionRules, Share, ShareLimit, SharePods,
-    check, check_kills, check_preemption, wrongly_pending,
+    Before, EnoughCandidates, Kill, KillBudget, Options, Preemption, PreemptionRules, Share,
+    ShareLimit, SharePods, check, check_kills, check_preemption, missed_preemption,
+    wrongly_pending,
 };
 use serde_json::{Value, json};
 
@@ -88,6 +89,18 @@ impl World {
         self
     }
 
+    fn before(&self) -> Before<'_> {
+        Before {
+            nodes: &self.nodes,
+            pods: &self.pods,
+            budgets: &self.budgets,
+            priority_classes: &self.classes,
+            kills: &self.kills,
+            kills_counted: &self.counted,
+            now_nanos: NOW,
+        }
+    }
+
     /// What is wrong if the pod `high` has these killed.
     fn faults(&self, node: &str, victims: &[&str], violating: &[&str]) -> Vec<String> {
         let keys = |names: &[&str]| names.iter().map(|it| format!("default/{it}")).collect();
@@ -97,16 +110,7 @@ impl World {
             victims: keys(victims),
             violating: keys(violating),
         };
-        let before = Before {
-            nodes: &self.nodes,
-            pods: &self.pods,
-            budgets: &self.budgets,
-            priority_classes: &self.classes,
-            kills: &self.kills,
-            kills_counted: &self.counted,
-            now_nanos: NOW,
-        };
-        let wrong = check_preemption(&before, &preemption, &self.rules, &self.options);
+        let wrong = check_preemption(&self.before(), &preemption, &self.rules, &self.options);
         wrong.iter().map(|wrong| wrong.fault.to_string()).collect()
     }
 }
@@ -560,6 +564,31 @@ fn nobody_dies_if_kills_are_off_and_nobody_who_is_not_lower_ever() {
     );
 }
 
+#[test]
+fn a_preemption_that_would_be_right_is_missed() {
+    let missed = |world: &World| {
+        let before = world.before();
+        missed_preemption(&before, "default/high", &world.rules, &world.options)
+            .map(|it| format!("{} {}", it.node, it.victims.join(" ")))
+    };
+    let mut world = World::new(1).pod("a", "n1", 1, 4).pod("high", "", 10, 4);
+    assert_eq!(missed(&world).as_deref(), Some("n1 default/a"));
+    world.rules = of_budget(KillBudget {
+        victims_per_decision: Some(0),
+        ..KillBudget::default()
+    });
+    assert_eq!(missed(&world), None);
+    // Who is on its way already is not killed again.
+    world.pods[0].metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
+    assert_eq!(missed(&world).as_deref(), Some("n1 default/a"));
+    world.rules.kills_nobody = true;
+    assert_eq!(missed(&world), None);
+    let fits = World::new(1).pod("a", "n1", 1, 2).pod("high", "", 10, 2);
+    assert_eq!(missed(&fits), None);
+    let not_lower = World::new(1).pod("a", "n1", 10, 4).pod("high", "", 10, 4);
+    assert_eq!(missed(&not_lower), None);
+}
+
 /// A node on which a budget forbids the kills is no cheaper one.
 #[test]
 fn a_cheaper_node_that_is_forbidden_does_not_count() {
@@ -579,6 +608,42 @@ fn a_cheaper_node_that_is_forbidden_does_not_count() {
         world.faults("n2", &["b", "b2"], &[]),
         ["2 victims in a decision, 1 allowed"]
     );
+}
+
+/// A search that may end early may miss cheaper nodes, but not so many that it must have seen one.
+#[test]
+fn a_cheaper_node_may_be_missed_if_enough_candidates_are_dearer() {
+    let enough = |percentage, absolute| {
+        Some(EnoughCandidates {
+            percentage,
+            absolute,
+        })
+    };
+    let mut world = World::new(3)
+        .pod("a", "n1", 3, 4)
+        .pod("b", "n2", 2, 4)
+        .pod("c", "n3", 1, 4)
+        .pod("high", "", 10, 4);
+    for (limit, fine) in [
+        (None, &["c"][..]),
+        (enough(0, 3), &["c"]),
+        (enough(0, 2), &["b", "c"]),
+        (enough(67, 0), &["b", "c"]),
+        (enough(0, 1), &["a", "b", "c"]),
+        (enough(0, 0), &["a", "b", "c"]),
+        (enough(100, 1), &["c"]),
+    ] {
+        world.options.enough_candidates = limit;
+        for (victim, node) in [("a", "n1"), ("b", "n2"), ("c", "n3")] {
+            let faults = world.faults(node, &[victim], &[]);
+            let is_fine = fine.contains(&victim);
+            assert_eq!(faults.is_empty(), is_fine, "{limit:?} {victim}: {faults:?}");
+        }
+    }
+    // One that violates a budget is chosen only if all others do, too.
+    world.options.enough_candidates = enough(0, 1);
+    let world = world.budget(&["a"], 0);
+    assert_eq!(world.faults("n1", &["a"], &["a"]).len(), 1);
 }
 
 fn share(limit: ShareLimit) -> Vec<Share> {

@@ -6,6 +6,7 @@
 //! ([`Engine::evaluate`]); the decision must say the same.
 
 mod random_cluster;
+mod words_of_checker;
 
 use std::collections::BTreeMap;
 

@@ -3,18 +3,22 @@
 //! Each test is a small cluster of nodes with 4 CPUs. Pods are written as name, class, CPUs;
 //! classes are batch (priority 10), precious (50), online (1000) and critical (2000001000).
 
+mod words_of_checker;
+
 use std::collections::BTreeMap;
 
 use outrank_api::types::{Node, Pod, PodDisruptionBudget, PriorityClass};
 use outrank_checker::{
-    Before, Kill, KillBudget, Options, Preemption, PreemptionRules, check, check_kills,
-    check_preemption, wrongly_pending,
+    Before, Kill, Options, Preemption, PreemptionRules, check, check_kills, check_preemption,
+    wrongly_pending,
 };
 use outrank_engine::preemption::safety::{PreemptionBudget, PreemptionMode, PreemptionSafetyArgs};
 use outrank_engine::profile::ProfileConfig;
 use outrank_engine::{Decision, Engine, EngineConfig, Event, Outcome, PodState, TimeNanos};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+
+use words_of_checker::rules_of;
 
 const SECOND: TimeNanos = 1_000_000_000;
 const CLASSES: [(&str, i32); 4] = [
@@ -257,24 +261,6 @@ impl World {
 
     fn killed(&mut self) -> Vec<String> {
         std::mem::take(&mut self.killed)
-    }
-}
-
-/// The arguments in the words of the checker.
-fn rules_of(args: &PreemptionSafetyArgs) -> PreemptionRules {
-    let budgets = args.budgets.iter().map(|budget| KillBudget {
-        priority_class_name: budget.priority_class_name.clone(),
-        namespace: budget.namespace.clone(),
-        victims_per_minute: budget.victims_per_minute,
-        victims_per_decision: budget.victims_per_decision,
-    });
-    PreemptionRules {
-        kills_nobody: args.mode != PreemptionMode::Enforce,
-        exempt_priority: args.exempt_priority,
-        budgets: budgets.collect(),
-        minimum_run_seconds: args.minimum_run_seconds,
-        prefers_least_lost_work: args.prefers_least_lost_work,
-        strict_pdb: args.strict_pdb,
     }
 }
 

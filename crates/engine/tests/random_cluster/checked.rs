@@ -3,22 +3,33 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outrank_api::types::{Node, Pod, PodDisruptionBudget};
+use outrank_api::types::{Node, Pod, PodDisruptionBudget, PriorityClass};
 use outrank_checker::{
-    Before, Fault, Options, Preemption, PreemptionRules, Share, ShareLimit, SharePods, Violation,
-    check, check_preemption,
+    Before, EnoughCandidates, Fault, Kill, Options, Preemption, PreemptionRules, Share, ShareLimit,
+    SharePods, Violation, check, check_preemption, missed_preemption,
 };
 use outrank_engine::plugins::priority_share::{self, LimitedShare};
 use outrank_engine::profile::ProfileConfig;
-use outrank_engine::{Decision, Outcome, PodState, shares};
+use outrank_engine::{Decision, Outcome, PodState, TimeNanos, shares};
 
 use super::{World, bound};
+use crate::words_of_checker::rules_of;
 
 /// What there is before a decision.
 pub(crate) struct Snapshot {
     nodes: Vec<Node>,
     pods: Vec<Pod>,
     budgets: Vec<PodDisruptionBudget>,
+    priority_classes: Vec<PriorityClass>,
+    kills: Vec<Kill>,
+    kills_counted: BTreeMap<String, usize>,
+    now: TimeNanos,
+}
+
+/// What the checker judges the pods of a profile by.
+struct Law {
+    options: Options,
+    rules: PreemptionRules,
 }
 
 impl World {
@@ -41,7 +52,43 @@ impl World {
             nodes: self.nodes.values().cloned().collect(),
             pods: self.pods.iter().map(pod_as_it_is).collect(),
             budgets: self.budgets.values().cloned().collect(),
+            priority_classes: self.priority_classes.values().cloned().collect(),
+            kills: self.kills.clone(),
+            kills_counted: self.kills_counted.clone(),
+            now: self.now,
         }
+    }
+
+    /// Takes in a budget. Its status counts the kills until now if it says something new.
+    pub(super) fn note_budget(&mut self, budget: PodDisruptionBudget) {
+        let known = self.budgets.get(&budget.metadata.name);
+        let is_new = known.is_none_or(|known| {
+            known.spec.selector != budget.spec.selector
+                || known.status.disruptions_allowed != budget.status.disruptions_allowed
+        });
+        if is_new {
+            let key = format!("default/{}", budget.metadata.name);
+            self.kills_counted.insert(key, self.kills.len());
+        }
+        self.budgets.insert(budget.metadata.name.clone(), budget);
+    }
+
+    /// Takes in who is killed by a decision. Those on their way are not.
+    pub(super) fn note_kills(&mut self, preemption: &Preemption) {
+        let decision = self.kills.len();
+        let pod = |key: &str| &self.pods[key.trim_start_matches("default/")];
+        let preemptor_priority = pod(&preemption.preemptor).spec.priority.unwrap_or(0);
+        let victims = preemption.victims.iter().map(|victim| pod(victim));
+        let victims = victims.filter(|victim| victim.metadata.deletion_timestamp.is_none());
+        let kills = victims.map(|victim| Kill {
+            at_nanos: self.now,
+            victim: bound(victim.clone(), &preemption.node),
+            preemptor: preemption.preemptor.clone(),
+            preemptor_priority,
+            decision,
+        });
+        let kills: Vec<Kill> = kills.collect();
+        self.kills.extend(kills);
     }
 
     /// Notes whether pods have the same host port on some node. Once one of them has gone, the
@@ -74,19 +121,24 @@ impl World {
         if !is_judged || (self.had_ports_twice && has_host_port(pod)) {
             return false;
         }
-        let options = options(profile.expect("is judged"), &before.pods);
+        let law = Law::of(profile.expect("is judged"), &before.pods);
         if let Outcome::Scheduled { node, .. } = &decision.outcome {
             let node = self.engine.cluster().name(*node);
-            let violations = before.violations(&name, node, &options);
+            let violations = before.violations(&name, node, &law.options);
             assert!(violations.is_empty(), "{violations:#?}");
         }
         let Some(preemption) = self.told(decision) else {
+            let is_refused = matches!(decision.outcome, Outcome::Unschedulable(_));
+            if is_refused && !may_be_delayed(profile.expect("is judged"), pod) {
+                let missed = before.missed(&pod.key(), &law);
+                assert_eq!(missed, None, "nobody is killed");
+            }
             return false;
         };
-        let faults = before.faults(&preemption, &options);
+        let faults = before.faults(&preemption, &law);
         assert!(faults.is_empty(), "{preemption:?}: {faults:#?}");
         for (mutation, why) in before.mutations(&preemption) {
-            let faults = before.faults(&mutation, &options);
+            let faults = before.faults(&mutation, &law);
             assert!(!faults.is_empty(), "{why} is accepted: {mutation:?}");
         }
         true
@@ -107,7 +159,7 @@ impl World {
     }
 
     /// A preemption by names.
-    fn told(&self, decision: &Decision) -> Option<Preemption> {
+    pub(super) fn told(&self, decision: &Decision) -> Option<Preemption> {
         let preemption = decision.preemption.as_ref()?;
         let key = |pod| format!("default/{}", self.name_of(pod));
         let victims = &preemption.victims;
@@ -131,17 +183,26 @@ impl Snapshot {
         check(&self.nodes, &pods.collect::<Vec<_>>(), options)
     }
 
-    fn faults(&self, preemption: &Preemption, options: &Options) -> Vec<Fault> {
-        let before = Before {
+    /// What there is, in the words of the checker.
+    fn before(&self) -> Before<'_> {
+        Before {
             nodes: &self.nodes,
             pods: &self.pods,
             budgets: &self.budgets,
-            priority_classes: &[],
-            kills: &[],
-            kills_counted: &BTreeMap::new(),
-            now_nanos: 0,
-        };
-        let wrong = check_preemption(&before, preemption, &PreemptionRules::default(), options);
+            priority_classes: &self.priority_classes,
+            kills: &self.kills,
+            kills_counted: &self.kills_counted,
+            now_nanos: self.now,
+        }
+    }
+
+    /// Who could have been killed for a pod.
+    fn missed(&self, preemptor: &str, law: &Law) -> Option<Preemption> {
+        missed_preemption(&self.before(), preemptor, &law.rules, &law.options)
+    }
+
+    fn faults(&self, preemption: &Preemption, law: &Law) -> Vec<Fault> {
+        let wrong = check_preemption(&self.before(), preemption, &law.rules, &law.options);
         wrong.into_iter().map(|wrong| wrong.fault).collect()
     }
 
@@ -212,11 +273,33 @@ fn is_judged(profile: &ProfileConfig) -> bool {
             .is_empty()
 }
 
-fn options(profile: &ProfileConfig, placed_before: &[Pod]) -> Options {
-    Options {
-        scheduler_names: ["default-scheduler", "second"].map(String::from).into(),
-        shares: profile.priority_shares.iter().map(share).collect(),
-        ..Options::starting_from(placed_before)
+/// Whether a rule has a pod wait before anybody is killed for it.
+fn may_be_delayed(profile: &ProfileConfig, pod: &Pod) -> bool {
+    let safety = profile.preemption_safety.as_ref();
+    safety.is_some_and(|it| {
+        it.delay_seconds > 0 && pod.spec.priority.unwrap_or(0) < it.exempt_priority
+    })
+}
+
+impl Law {
+    fn of(profile: &ProfileConfig, placed_before: &[Pod]) -> Self {
+        let enough = profile.minimum_candidates.map(|it| EnoughCandidates {
+            percentage: it.percentage,
+            absolute: it.absolute,
+        });
+        Self {
+            options: Options {
+                scheduler_names: ["default-scheduler", "second"].map(String::from).into(),
+                shares: profile.priority_shares.iter().map(share).collect(),
+                enough_candidates: enough,
+                ..Options::starting_from(placed_before)
+            },
+            rules: profile
+                .preemption_safety
+                .as_ref()
+                .map(rules_of)
+                .unwrap_or_default(),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use outrank_api::decode::{Object, ObjectKind};
 use outrank_api::types::{
     Node, NodeAffinity, Pod, PodCondition, PodDisruptionBudget, PriorityClass,
 };
+use outrank_checker::Kill;
 use outrank_engine::ids::PodId;
 use outrank_engine::plugins::priority_share::{LimitedShare, PriorityShare, ShareLimit};
 use outrank_engine::profile::{
@@ -710,6 +711,8 @@ pub(crate) enum Step {
     RemovePriorityClass(&'static str),
     /// The kubelet takes a pod that is on a node, in that second.
     StartPod(Index, u8),
+    /// Somebody deletes a pod that is on a node, and it takes its time to go.
+    StartDeletion(Index),
     /// A service selects the pods of an app, or none any more.
     SetService(&'static str, bool),
     PassTime(u64),
@@ -965,6 +968,12 @@ pub(crate) struct World {
     pub(crate) nodes: BTreeMap<String, Node>,
     /// The budgets that are there.
     budgets: BTreeMap<String, PodDisruptionBudget>,
+    /// The priority classes that are there.
+    priority_classes: BTreeMap<String, PriorityClass>,
+    /// Who was killed, in order.
+    kills: Vec<Kill>,
+    /// How many of these the status of each budget counts.
+    kills_counted: BTreeMap<String, usize>,
     /// Whether pods ever had the same host port on a node.
     had_ports_twice: bool,
     profiles: Vec<ProfileConfig>,
@@ -983,6 +992,9 @@ impl World {
             now: history.start,
             nodes: BTreeMap::new(),
             budgets: BTreeMap::new(),
+            priority_classes: BTreeMap::new(),
+            kills: Vec::new(),
+            kills_counted: BTreeMap::new(),
             had_ports_twice: false,
             profiles: history.config.profiles.clone(),
             pods: BTreeMap::new(),
@@ -1010,17 +1022,13 @@ impl World {
     /// Lets those go that a decision wants gone. Pods whose names are the same length as the
     /// preemptor's take their time: they are only being deleted, until something deletes them.
     pub(crate) fn evict(&mut self, decision: &Decision) {
-        let Some(preemption) = &decision.preemption else {
+        let Some(preemption) = self.told(decision) else {
             return;
         };
-        let name_of = |pod| self.engine.pod_name(pod).expect("a known pod").1.to_owned();
-        let preemptor = name_of(decision.pod);
-        let victims: Vec<String> = preemption
-            .victims
-            .pods
-            .iter()
-            .map(|it| name_of(*it))
-            .collect();
+        self.note_kills(&preemption);
+        let name_of = |key: &String| key.trim_start_matches("default/").to_owned();
+        let preemptor = name_of(&preemption.preemptor);
+        let victims: Vec<String> = preemption.victims.iter().map(name_of).collect();
         for victim in victims {
             if victim.len() != preemptor.len() {
                 self.pods.remove(&victim);
@@ -1028,8 +1036,7 @@ impl World {
                 continue;
             }
             let mut pod = self.pods[&victim].clone();
-            let node = self.engine.cluster().name(preemption.node).to_owned();
-            pod = bound(pod, &node);
+            pod = bound(pod, &preemption.node);
             pod.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
             pod.status.conditions.push(PodCondition {
                 type_: "DisruptionTarget".into(),
@@ -1092,15 +1099,17 @@ impl World {
                     self.step_of_claims(&name, step);
                 }
             }
-            Step::ConfirmPod(which) => self.confirm_pod(*which, None),
+            Step::ConfirmPod(which) => self.confirm_pod(*which, |_| {}),
             Step::StartPod(which, second) => {
                 let time = format!("2026-01-01T00:00:0{second}Z");
-                self.confirm_pod(*which, Some(time));
+                self.confirm_pod(*which, |pod| start(pod, time));
             }
+            Step::StartDeletion(which) => self.confirm_pod(*which, |pod| {
+                pod.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
+            }),
             Step::SetBudget(budget) => {
                 let budget = PodDisruptionBudget::clone(budget);
-                let name = budget.metadata.name.clone();
-                self.budgets.insert(name, budget.clone());
+                self.note_budget(budget.clone());
                 self.engine.handle(Event::BudgetChanged(budget), self.now);
             }
             Step::RemoveBudget(name) => {
@@ -1113,10 +1122,13 @@ impl World {
             }
             Step::SetPriorityClass(class) => {
                 let class = PriorityClass::clone(class);
+                let name = class.metadata.name.clone();
+                self.priority_classes.insert(name, class.clone());
                 let event = Event::PriorityClassChanged(class);
                 self.engine.handle(event, self.now);
             }
             Step::RemovePriorityClass(name) => {
+                self.priority_classes.remove(*name);
                 let name = (*name).into();
                 let event = Event::PriorityClassGone { name };
                 self.engine.handle(event, self.now);
@@ -1185,7 +1197,7 @@ impl World {
         self.engine.handle(event, self.now);
     }
 
-    fn confirm_pod(&mut self, which: Index, started: Option<String>) {
+    fn confirm_pod(&mut self, which: Index, change: impl FnOnce(&mut Pod)) {
         let Some(name) = self.pick_name(which) else {
             return;
         };
@@ -1193,16 +1205,7 @@ impl World {
         if let Some(PodState::Placed(node)) = self.engine.pod_state(id) {
             let node = self.engine.cluster().name(*node).to_owned();
             let mut pod = bound(self.pods[&name].clone(), &node);
-            if let Some(time) = started {
-                let condition = PodCondition {
-                    type_: "PodScheduled".into(),
-                    status: "True".into(),
-                    last_transition_time: Some(time.clone()),
-                    ..PodCondition::default()
-                };
-                pod.status.conditions.push(condition);
-                pod.status.start_time = Some(time);
-            }
+            change(&mut pod);
             self.set_pod(pod);
         }
     }
@@ -1228,11 +1231,27 @@ impl World {
 
     fn churn(&mut self, node: &str, times: usize) {
         let pod = bound(pod_named("churn", &self.templates[0]), node);
+        // It may have a port that others there have, and goes.
+        self.set_pod(pod.clone());
+        self.note_ports();
+        self.pods.remove("churn");
         for _ in 0..times {
             self.engine.handle(Event::PodChanged(pod.clone()), self.now);
             self.engine.handle(gone("churn"), self.now);
         }
     }
+}
+
+/// Has a pod got its node and been started at a time.
+fn start(pod: &mut Pod, time: String) {
+    let condition = PodCondition {
+        type_: "PodScheduled".into(),
+        status: "True".into(),
+        last_transition_time: Some(time.clone()),
+        ..PodCondition::default()
+    };
+    pod.status.conditions.push(condition);
+    pod.status.start_time = Some(time);
 }
 
 fn bound(mut pod: Pod, node: &str) -> Pod {

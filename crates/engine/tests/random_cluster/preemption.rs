@@ -219,6 +219,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         1 => any::<(Index, Index)>().prop_map(|(pod, template)| Step::ChangePod(pod, template)),
         2 => any::<Index>().prop_map(Step::RemovePod),
         1 => any::<Index>().prop_map(Step::ConfirmPod),
+        2 => any::<Index>().prop_map(Step::StartDeletion),
         1 => (any::<Index>(), name()).prop_map(|(pod, node)| Step::BindPod(pod, node)),
         2 => (0..20_000_000_000u64).prop_map(Step::PassTime),
         16 => Just(Step::Decide),

@@ -99,7 +99,7 @@ impl Simulation {
             has_moved |= self.step_kubelets();
             has_moved |= self.beat_hearts();
             has_moved |= self.bind_volumes();
-            has_moved |= self.drains.step(&mut self.cluster);
+            has_moved |= self.drains.step(&mut self.cluster, &mut self.timeline);
             if !has_moved {
                 return;
             }

@@ -6,6 +6,8 @@ use outrank_api::types::Pod;
 use outrank_controllers::virtual_cluster::VirtualCluster;
 use outrank_controllers::{Key, Kind, Outcome};
 
+use super::Timeline;
+
 /// How long kubectl waits before it tries again.
 const RETRY_NANOS: i64 = 5_000_000_000;
 
@@ -37,8 +39,9 @@ impl Drains {
         self.drains.iter().map(|drain| drain.next_time).min()
     }
 
-    /// Evicts what can be evicted by now; whether anything was tried.
-    pub(super) fn step(&mut self, cluster: &mut VirtualCluster) -> bool {
+    /// Evicts what can be evicted by now; whether anything was tried. The timeline is told whom a
+    /// budget keeps.
+    pub(super) fn step(&mut self, cluster: &mut VirtualCluster, timeline: &mut Timeline) -> bool {
         let now = cluster.now();
         let due = self.drains.iter_mut().filter(|it| it.next_time <= now);
         let mut was_due = false;
@@ -47,8 +50,14 @@ impl Drains {
             drain.next_time = now + RETRY_NANOS;
             drain.pods.retain(|(pod, uid)| {
                 let stored = cluster.stored(pod);
-                let is_there = stored.is_some_and(|it| it.metadata().uid == *uid);
-                is_there && matches!(cluster.evict(pod), Outcome::Refused(_))
+                if stored.is_none_or(|it| it.metadata().uid != *uid) {
+                    return false;
+                }
+                let Outcome::Refused(refusal) = cluster.evict(pod) else {
+                    return false;
+                };
+                timeline.refused_eviction(pod, refusal.message, now);
+                true
             });
         }
         self.drains.retain(|drain| !drain.pods.is_empty());

@@ -142,14 +142,14 @@ fn admission_of(simulation: &Simulation, options: &AdmissionOptions) -> Result<A
 /// Whether an object is there before anything happens, and is not made by it.
 fn is_there(object: &Object) -> bool {
     match object {
-        Object::Node(_) => true,
+        Object::Node(_) | Object::Namespace(_) => true,
         Object::Pod(pod) => !pod.spec.node_name.is_empty() || is_stored(&pod.metadata),
         other => is_stored(other.metadata()),
     }
 }
 
 fn is_stored(metadata: &ObjectMeta) -> bool {
-    !metadata.uid.is_empty() && metadata.creation_timestamp.is_some()
+    !metadata.uid.is_empty() || metadata.creation_timestamp.is_some()
 }
 
 fn order_of(kind: ObjectKind) -> u8 {

@@ -65,6 +65,11 @@ impl Timeline {
         self.add(key, "Refused", message, true, now);
     }
 
+    /// Notes a pod that is not evicted now.
+    pub(super) fn refused_eviction(&mut self, key: &Key, message: String, now: i64) {
+        self.add(key, "EvictionRefused", message, true, now);
+    }
+
     /// Notes what became of pods and nodes.
     pub(super) fn note(&mut self, change: &Change, now: i64) {
         match change {

@@ -169,6 +169,12 @@ impl<'a> Judge<'a> {
         // A dry run makes no room even with pods that are on their way already.
         let is_off =
             self.rules.kills_nobody && priority_of(self.preemptor.pod) < self.rules.exempt_priority;
+        // What filter refuses first, and so whether it waits for them, is not known here.
+        let promised = self.preemptor.promised_node();
+        let promised = promised.and_then(|node| self.room(node));
+        if promised.is_some_and(|room| self.going_from(&room).is_some()) {
+            return None;
+        }
         if is_off || !self.knows_all_constraints() || !self.faults_of_preemptor().is_empty() {
             return None;
         }
@@ -242,7 +248,12 @@ impl<'a> Judge<'a> {
         self.refusal_of(&room, &everybody, false)
             .is_none()
             .then_some(())?;
-        let mut going = self.potential_victims(&room).into_iter();
+        self.going_from(&room)
+    }
+
+    /// A pod of a node that was preempted before and is still going.
+    fn going_from(&self, room: &Room<'a>) -> Option<String> {
+        let mut going = self.potential_victims(room).into_iter();
         let going = going.find(|subject| is_going_for_another(subject.pod))?;
         Some(going.pod.key())
     }

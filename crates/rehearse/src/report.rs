@@ -202,6 +202,8 @@ pub enum ReplacementState {
     Placed,
     /// It waits.
     Waiting,
+    /// Admission refuses it.
+    Refused,
     /// It is killed in turn.
     Killed,
     /// It was killed and made again so often that it is no longer followed.

@@ -21,6 +21,7 @@ use outrank_engine::{Engine, EngineConfig, Event, Outcome, PodState, TimeNanos};
 use crate::report::{
     KubeletRefusal, NoPreemption, PendingPod, PendingState, PlacedPod, PodReason, Report, Summary,
 };
+use crate::scenario::quotas::Quotas;
 use crate::scenario::{Scenario, owner_of};
 use kills::{BudgetBook, Life};
 use usage::Usage;
@@ -83,6 +84,7 @@ pub fn run(
         preempts: options.engine.preempts(),
         loop_limit: options.loop_limit,
         budgets: BudgetBook::default(),
+        quotas: scenario.quotas.clone(),
         healthy: HashSet::new(),
         lives: HashMap::new(),
         replaced: 0,
@@ -117,6 +119,7 @@ struct Run<'s> {
     preempts: bool,
     loop_limit: usize,
     budgets: BudgetBook,
+    quotas: Quotas,
     /// Pods that count as healthy for their budgets.
     healthy: HashSet<PodId>,
     /// Pods that were made in place of victims.
@@ -318,7 +321,9 @@ impl<'s> Run<'s> {
             self.report.pending.push(pending);
         }
         self.follow_replacements();
-        self.report.refused = scenario.refused.clone();
+        self.report
+            .refused
+            .splice(0..0, scenario.refused.iter().cloned());
         self.report.deleted = scenario.deleted.iter().map(Pod::key).collect();
         self.report.resources = before.totals(self.engine.cluster());
         self.report.nodes = before.nodes(self.engine.cluster(), &self.report.placed);

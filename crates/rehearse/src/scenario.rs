@@ -8,7 +8,7 @@ mod changes;
 pub(crate) mod commands;
 mod garbage;
 mod left_out;
-mod quotas;
+pub(crate) mod quotas;
 pub(crate) mod replica_sets;
 mod rollouts;
 
@@ -22,6 +22,7 @@ use outrank_api::types::{Node, Pod, PodDisruptionBudget, PodSpec, PriorityClass}
 use outrank_controllers::volumes::PersistentVolumeBinder;
 use outrank_controllers::{Workload, reconcile};
 use outrank_engine::Event;
+use outrank_engine::preemption::safety::{NON_PREEMPTIBLE, PREEMPTION_POLICY};
 
 use crate::run::kills::scales;
 use crate::storage;
@@ -47,6 +48,8 @@ pub struct Scenario {
     pub binder: PersistentVolumeBinder,
     /// PodDisruptionBudgets, as they were written.
     pub budgets: Vec<PodDisruptionBudget>,
+    /// ResourceQuotas, with what all these pods use of them.
+    pub(crate) quotas: Quotas,
     /// How many replicas controllers ask for.
     pub scales: HashMap<ObjectKey, i32>,
     /// The newest time that objects tell of their creation or start, in nanoseconds since
@@ -148,6 +151,12 @@ impl Scenario {
         ));
         let deleted = carried_out.deleted.into_iter().chain(replaced).collect();
         warnings.extend(nodes.iter().filter_map(without_resources));
+        warnings.extend(
+            admission
+                .priority_classes
+                .iter()
+                .filter_map(misspelt_policy),
+        );
         warnings.extend(boundless_requests(pods.iter().chain(&reconciled.create)));
         warnings.extend(left_out::evictions(&nodes, &pods));
         let new_pods = pods
@@ -181,6 +190,7 @@ impl Scenario {
         }
         let mut admission = Admission::new(&admission, options, quotas)?;
         scenario.admit(pods, reconciled.create, &mut admission);
+        scenario.quotas = admission.into_quotas();
         let (storage, binder) = storage::prepare(
             &objects,
             &scenario.nodes,
@@ -301,6 +311,18 @@ fn without_resources(node: &Node) -> Option<String> {
     node.status.allocatable.is_empty().then(|| {
         let name = &node.metadata.name;
         format!("node {name} has no allocatable resources: nothing can be placed there")
+    })
+}
+
+/// What to say of a priority class whose annotation protects nobody since it is misspelt.
+fn misspelt_policy(class: &PriorityClass) -> Option<String> {
+    let policy = class.metadata.annotations.get(PREEMPTION_POLICY)?;
+    (policy != NON_PREEMPTIBLE).then(|| {
+        format!(
+            "PriorityClass {}: annotation {PREEMPTION_POLICY}: {policy:?} means nothing; did you \
+             mean {NON_PREEMPTIBLE:?}?",
+            class.metadata.name
+        )
     })
 }
 

@@ -43,7 +43,7 @@ pub const LAST_CHECKPOINT: &str = "scheduling.outrank.dev/last-checkpoint";
 pub const PREEMPTION_SAFETY: &str = "PreemptionSafety";
 
 /// The policy of pods that nobody preempts.
-pub(crate) const NON_PREEMPTIBLE: &str = "NonPreemptible";
+pub const NON_PREEMPTIBLE: &str = "NonPreemptible";
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const MINUTE_NANOS: u64 = 60 * NANOS_PER_SECOND;

@@ -263,7 +263,9 @@ const SHOWN_VICTIMS: usize = 40;
 fn victims(report: &Report, out: &mut String) {
     let caused = || report.victims.iter().filter(|it| !it.without_change);
     let summary = &report.summary;
-    if summary.victims > 0 {
+    // Those that are shown: perhaps only of one namespace.
+    let number = caused().count();
+    if number > 0 {
         let mut rows = table(&[
             "VICTIM",
             "OWNER",
@@ -293,7 +295,7 @@ fn victims(report: &Report, out: &mut String) {
             ]);
         }
         let _ = writeln!(out, "\nKILLED\n{}", text(&rows, "  "));
-        let hidden = summary.victims.saturating_sub(SHOWN_VICTIMS);
+        let hidden = number.saturating_sub(SHOWN_VICTIMS);
         if hidden > 0 {
             let _ = writeln!(
                 out,
@@ -309,9 +311,9 @@ fn victims(report: &Report, out: &mut String) {
         let _ = writeln!(
             out,
             "  {} killed with {}, {} against a budget; longest chain {longest}",
-            count(summary.victims, "pod"),
+            count(number, "pod"),
             count(usize::try_from(gpus).unwrap_or(0), "GPU"),
-            summary.pdb_violations,
+            caused().filter(|victim| victim.pdb_violated).count(),
         );
     }
     if summary.victims_without_change > 0 {
@@ -340,6 +342,7 @@ fn then(replacement: &Replacement) -> String {
         (ReplacementState::Nobody, _) => "gone for good".to_owned(),
         (ReplacementState::Placed, Some(node)) => format!("made again on {node}"),
         (ReplacementState::Placed | ReplacementState::Waiting, _) => "waits".to_owned(),
+        (ReplacementState::Refused, _) => "refused by admission".to_owned(),
         (ReplacementState::Killed, _) => "killed again".to_owned(),
         (ReplacementState::Loop, _) => "given up: a loop".to_owned(),
     }

@@ -17,7 +17,7 @@ use outrank_engine::{Event, PodState};
 
 use super::Run;
 use crate::report::{PreemptionLoop, Replacement, ReplacementState, Victim};
-use crate::scenario::owner_of;
+use crate::scenario::{RefusedPod, owner_of};
 
 /// Why a pod is killed for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,11 +233,24 @@ impl<'s> Run<'s> {
             return;
         }
         self.replaced += 1;
+        self.quotas.release(pod);
         let Some(new) = replacement(pod, self.replaced) else {
             record.replacement.state = ReplacementState::Nobody;
             return;
         };
         record.replacement.pod = Some(new.key());
+        // The mirror of a static pod is its kubelet's, and was there before it was asked for.
+        if new.spec.node_name.is_empty()
+            && let Err(message) = self.quotas.admit(&new)
+        {
+            record.replacement.state = ReplacementState::Refused;
+            self.report.refused.push(RefusedPod {
+                pod: new.key(),
+                owner: owner_of(&new),
+                message,
+            });
+            return;
+        }
         record.replacement.state = ReplacementState::Waiting;
         if let Some(id) = self.add(Cow::Owned(new)) {
             self.lives.insert(id, life);

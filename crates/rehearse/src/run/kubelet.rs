@@ -16,7 +16,7 @@ use outrank_node::{Refusal, Verdict, admit};
 
 use super::Run;
 use super::kills::Cause;
-use crate::scenario::Scenario;
+use crate::scenario::{RefusedPod, Scenario, owner_of};
 
 /// A node with the pods that hold a place on it, as its kubelet sees them.
 struct Kubelet<'n> {
@@ -87,10 +87,20 @@ impl<'s> Run<'s> {
     /// A pod has failed: if it has a controller, that makes another.
     fn make_again(&mut self, pod: &Pod) {
         self.replaced += 1;
-        if let Some(new) = replacement(pod, self.replaced)
-            && new.spec.node_name.is_empty()
-        {
-            self.add(Cow::Owned(new));
+        self.quotas.release(pod);
+        let Some(new) = replacement(pod, self.replaced) else {
+            return;
+        };
+        if !new.spec.node_name.is_empty() {
+            return;
+        }
+        match self.quotas.admit(&new) {
+            Ok(()) => _ = self.add(Cow::Owned(new)),
+            Err(message) => self.report.refused.push(RefusedPod {
+                pod: new.key(),
+                owner: owner_of(&new),
+                message,
+            }),
         }
     }
 }

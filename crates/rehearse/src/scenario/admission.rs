@@ -106,6 +106,11 @@ impl<'o> Admission<'o> {
         self.quotas.admit(pod)
     }
 
+    /// The quotas, with what is used of them by now.
+    pub(super) fn into_quotas(self) -> Quotas {
+        self.quotas
+    }
+
     /// All but quotas, which look at one pod after the other.
     fn admit_spec(&mut self, pod: &mut Pod) -> Result<(), String> {
         let is_limited = self

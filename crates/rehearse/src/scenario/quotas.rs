@@ -7,14 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrank_admission::resource_quota::{
-    GroupResource, Operation, QuotaObject, QuotaRequest, admit, status,
+    GroupResource, Operation, QuotaObject, QuotaRequest, admit, object_usage, selects, status,
 };
 use outrank_api::decode::{Object, ObjectKind};
 use outrank_api::types::{LimitedResource, Pod, ResourceQuota};
 
 /// Quotas by namespace, and resources that nobody may use without one.
-#[derive(Debug, Default)]
-pub(super) struct Quotas {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Quotas {
     by_namespace: BTreeMap<String, Vec<ResourceQuota>>,
     limited: Vec<LimitedResource>,
     now_nanos: i64,
@@ -72,11 +72,28 @@ impl Quotas {
         }
     }
 
+    /// Gives back what a pod used that is gone.
+    pub(crate) fn release(&mut self, pod: &Pod) {
+        let resource = GroupResource::from(ObjectKind::Pod);
+        let object = QuotaObject::Pod(pod);
+        let quotas = self.by_namespace.get_mut(&pod.metadata.namespace);
+        for quota in quotas.into_iter().flatten() {
+            if !selects(quota, &resource, &object) {
+                continue;
+            }
+            for (name, amount) in object_usage(&resource, &object, self.now_nanos) {
+                if let Some(used) = quota.status.used.get_mut(&name) {
+                    *used -= &amount;
+                }
+            }
+        }
+    }
+
     /// Charges the quotas of a pod's namespace for the pod.
     ///
     /// # Errors
     /// Admission's message, if one of them does not let the pod through.
-    pub(super) fn admit(&mut self, pod: &Pod) -> Result<(), String> {
+    pub(crate) fn admit(&mut self, pod: &Pod) -> Result<(), String> {
         let quotas = self.by_namespace.get_mut(&pod.metadata.namespace);
         if quotas.is_none() && self.limited.is_empty() {
             return Ok(());

@@ -52,8 +52,8 @@ pub struct Scenario {
     pub(crate) quotas: Quotas,
     /// How many replicas controllers ask for.
     pub scales: HashMap<ObjectKey, i32>,
-    /// The newest time that objects tell of their creation or start, in nanoseconds since
-    /// 1970; 0 if there is none.
+    /// The newest time that objects tell (of their creation, start, conditions, heartbeats), in
+    /// nanoseconds since 1970; 0 if there is none.
     pub as_of_nanos: i64,
     /// What had to be assumed because the input does not say.
     pub warnings: Vec<String>,
@@ -293,15 +293,25 @@ fn name_objects(objects: &mut [Object]) {
     }
 }
 
-/// The newest time that objects tell of their creation or start.
+/// The newest time that objects tell: of their creation, start, conditions and heartbeats.
 pub(crate) fn newest_time<'o>(objects: impl Iterator<Item = &'o Object>) -> i64 {
     let times = objects.flat_map(|object| {
         let created = object.metadata().creation_timestamp.as_deref();
-        let started = match object {
-            Object::Pod(pod) => pod.status.start_time.as_deref(),
-            _ => None,
+        let told: Vec<&str> = match object {
+            Object::Pod(pod) => {
+                let conditions = pod.status.conditions.iter();
+                let changed = conditions.filter_map(|it| it.last_transition_time.as_deref());
+                changed.chain(pod.status.start_time.as_deref()).collect()
+            }
+            Object::Node(node) => {
+                let conditions = node.status.conditions.iter();
+                let times =
+                    conditions.flat_map(|it| [&it.last_heartbeat_time, &it.last_transition_time]);
+                times.flatten().map(String::as_str).collect()
+            }
+            _ => Vec::new(),
         };
-        created.into_iter().chain(started)
+        created.into_iter().chain(told)
     });
     times.filter_map(unix_nanos).max().unwrap_or(0)
 }

@@ -22,6 +22,7 @@
 //!
 //! Source: `pkg/controller/garbagecollector`, Kubernetes 1.36.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use outrank_api::types::{ObjectMeta, OwnerReference};
@@ -40,6 +41,7 @@ pub const ORPHAN: &str = "orphan";
 /// The controller.
 pub struct GarbageCollector {
     is_complete: Box<dyn Fn(&Kind) -> bool + Send>,
+    never_missed: BTreeSet<String>,
 }
 
 impl GarbageCollector {
@@ -53,7 +55,16 @@ impl GarbageCollector {
     pub fn knowing(is_complete: impl Fn(&Kind) -> bool + Send + 'static) -> Self {
         Self {
             is_complete: Box::new(is_complete),
+            never_missed: BTreeSet::new(),
         }
+    }
+
+    /// The same, for a world that begins without some owners, known by these uids: they are never
+    /// missed.
+    #[must_use]
+    pub fn without(mut self, uids: impl IntoIterator<Item = String>) -> Self {
+        self.never_missed.extend(uids);
+        self
     }
 }
 
@@ -173,6 +184,7 @@ impl GarbageCollector {
                     owners.waiting.push(&reference.uid);
                 }
                 Some(_) => owners.solid += 1,
+                None if self.never_missed.contains(&reference.uid) => owners.solid += 1,
                 None if !self.can_be_missed(metadata, &kind) => owners.solid += 1,
                 None => owners.gone.push(&reference.uid),
             }

@@ -402,7 +402,7 @@ impl VirtualCluster {
 
     /// Lets seconds pass.
     pub fn run_seconds(&mut self, seconds: i64) {
-        self.run_until(self.now + seconds * SECOND);
+        self.run_until(after(self.now, seconds));
     }
 
     /// When something happens next by itself, if anything does.
@@ -470,7 +470,7 @@ impl VirtualCluster {
     }
 
     fn plan_pod(&mut self, key: &Key, seconds: i64, step: PodStep) {
-        let time = self.now + seconds * SECOND;
+        let time = after(self.now, seconds);
         self.version += 1;
         self.pod_plans
             .insert((time, self.version), (key.clone(), step));
@@ -714,7 +714,7 @@ impl VirtualCluster {
                 false => Outcome::Stored(self.store(going)),
             };
         }
-        let end = rfc3339(self.now + grace * SECOND);
+        let end = rfc3339(after(self.now, grace));
         going.change_metadata(|metadata| {
             metadata.deletion_timestamp = Some(end);
             metadata.deletion_grace_period_seconds = Some(grace);
@@ -835,6 +835,11 @@ fn namespace_ends(key: &Key) -> Refusal {
         ),
         causes: vec!["NamespaceTerminating".to_owned()],
     }
+}
+
+/// A time some seconds after another; the end of time if that is too far.
+fn after(now: i64, seconds: i64) -> i64 {
+    now.saturating_add(seconds.saturating_mul(SECOND))
 }
 
 fn broken_condition(

@@ -445,6 +445,9 @@ fn check_arguments(arguments: &Rehearse) {
     if names.filter(|name| *name == input::STDIN).count() > 1 {
         refuse("standard input (-) can be read only once");
     }
+    if arguments.time.is_some() && matches!(arguments.output, Some(Output::Name)) {
+        refuse("--for can print -o wide, -o json and -o yaml only");
+    }
     if arguments.replay && !has_trace {
         refuse("--replay is for --trace only");
     }

@@ -1,5 +1,6 @@
 //! Changes that people make, at the time that it is.
 
+use outrank_admission::namespace_lifecycle::IMMORTAL_NAMESPACES;
 use outrank_api::apply::apply;
 use outrank_api::decode::{LoadedObject, ObjectKind};
 use outrank_api::time::rfc3339;
@@ -30,6 +31,12 @@ impl Simulation {
             wrong.extend(self.apply(applied).err());
         }
         for name in &changes.delete {
+            if name.kind == ObjectKind::Namespace && IMMORTAL_NAMESPACES.contains(&&*name.name) {
+                wrong.push(format!(
+                    "cannot delete {name}: this namespace may not be deleted"
+                ));
+                continue;
+            }
             let key = Key::new(name.kind, &name.namespace, &name.name);
             wrong.extend(self.delete(key).err());
         }

@@ -1,13 +1,13 @@
 //! From what was read to a cluster in which time passes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use outrank_admission::AdmissionChain;
 use outrank_admission::plugin_names::PluginFlags;
 use outrank_api::decode::{LoadedObject, Object, ObjectKind};
 use outrank_api::defaults::default_object;
 use outrank_api::time::rfc3339;
-use outrank_api::types::{Namespace, ObjectMeta};
+use outrank_api::types::{Namespace, ObjectMeta, PersistentVolume};
 use outrank_controllers::garbage_collection::GarbageCollector;
 use outrank_controllers::node_lifecycle::NodeLifecycleOptions;
 use outrank_controllers::virtual_cluster::Admission;
@@ -37,6 +37,7 @@ impl Simulation {
         let missing = replica_sets::missing(&objects);
         let missing = missing.into_iter().map(Box::new).map(Object::ReplicaSet);
         objects.extend(missing.map(LoadedObject::from));
+        give_uids(&mut objects);
         let start = rfc3339(newest_time(objects.iter().map(|it| &it.object)));
         let mut simulation = Self::new(
             controllers(&objects),
@@ -51,7 +52,7 @@ impl Simulation {
             objects.into_iter().partition(|it| is_there(&it.object));
         for mut loaded in there {
             default_object(&mut loaded.object);
-            simulation.cluster.load(Stored::from(loaded));
+            simulation.cluster.load(with_phase(Stored::from(loaded)));
         }
         simulation.cluster.admission = Some(admission_of(&simulation, admission)?);
         simulation.settle();
@@ -98,24 +99,21 @@ impl Simulation {
     }
 }
 
-/// All controllers. Owners of kinds that are not in the input may well be there.
+/// All controllers. Owners that are not in the input may well be there.
 fn controllers(objects: &[LoadedObject]) -> Controllers {
     let nodes = NodeLifecycleOptions {
         silent_nodes_are_lost: false,
         ..NodeLifecycleOptions::default()
     };
-    let mut kinds: BTreeSet<ObjectKind> = objects.iter().map(|it| it.object.kind()).collect();
-    // What is made of these is known, too.
-    for (maker, made) in [
-        (ObjectKind::Deployment, ObjectKind::ReplicaSet),
-        (ObjectKind::CronJob, ObjectKind::Job),
-    ] {
-        if kinds.contains(&maker) {
-            kinds.insert(made);
-        }
-    }
-    let kinds: BTreeSet<Kind> = kinds.into_iter().map(Kind::from).collect();
-    let collector = GarbageCollector::knowing(move |kind| kinds.contains(kind));
+    let uids: BTreeSet<&str> = objects
+        .iter()
+        .map(|it| it.object.metadata().uid.as_str())
+        .collect();
+    let references = objects
+        .iter()
+        .flat_map(|it| &it.object.metadata().owner_references);
+    let absent = references.filter(|it| !uids.contains(it.uid.as_str()));
+    let collector = GarbageCollector::new().without(absent.map(|it| it.uid.clone()));
     let mut controllers = workload_controllers();
     controllers.extend(cluster_controllers(nodes, collector));
     Controllers::new(controllers)
@@ -143,7 +141,11 @@ fn admission_of(simulation: &Simulation, options: &AdmissionOptions) -> Result<A
 fn is_there(object: &Object) -> bool {
     match object {
         Object::Node(_) | Object::Namespace(_) => true,
-        Object::Pod(pod) => !pod.spec.node_name.is_empty() || is_stored(&pod.metadata),
+        // A pod that was written by hand and names its node has yet to be admitted.
+        Object::Pod(pod) => {
+            let runs = !pod.spec.node_name.is_empty() && !pod.status.phase.is_empty();
+            runs || is_stored(&pod.metadata)
+        }
         other => is_stored(other.metadata()),
     }
 }
@@ -163,4 +165,51 @@ fn order_of(kind: ObjectKind) -> u8 {
         ObjectKind::Pod => 7,
         _ => 6,
     }
+}
+
+/// Objects that people wrote without identifier and that others name as their owner get the one
+/// that is meant, so that they are known to belong together.
+fn give_uids(objects: &mut [LoadedObject]) {
+    let mut meant: BTreeMap<(String, String, String), String> = BTreeMap::new();
+    for loaded in objects.iter() {
+        let metadata = loaded.object.metadata();
+        for owner in &metadata.owner_references {
+            let key = (
+                owner.kind.clone(),
+                metadata.namespace.clone(),
+                owner.name.clone(),
+            );
+            meant.entry(key).or_insert_with(|| owner.uid.clone());
+        }
+    }
+    for loaded in objects {
+        let kind = loaded.object.kind().name().to_owned();
+        let metadata = loaded.object.metadata_mut();
+        if !metadata.uid.is_empty() {
+            continue;
+        }
+        let key = (kind, metadata.namespace.clone(), metadata.name.clone());
+        if let Some(uid) = meant.get(&key).filter(|uid| !uid.is_empty()) {
+            metadata.uid.clone_from(uid);
+            if let Some(fields) = loaded.raw.get_mut("metadata") {
+                fields["uid"] = uid.as_str().into();
+            }
+        }
+    }
+}
+
+/// A volume that nobody has looked at yet is free.
+fn with_phase(stored: Stored) -> Stored {
+    let is_new = |volume: &PersistentVolume| {
+        volume.status.phase.is_empty() && volume.spec.claim_ref.is_none()
+    };
+    if !stored.get::<PersistentVolume>().is_some_and(is_new) {
+        return stored;
+    }
+    let mut volume = stored
+        .get::<PersistentVolume>()
+        .cloned()
+        .unwrap_or_default();
+    volume.status.phase = "Available".to_owned();
+    Stored::typed(Object::PersistentVolume(Box::new(volume)))
 }

@@ -22,7 +22,7 @@ use outrank_rehearse::input::{self, Input};
 use outrank_rehearse::replay::ReplayReport;
 use outrank_rehearse::report::Report;
 use outrank_rehearse::scenario::{NodeTaint, ObjectName, Scale};
-use outrank_rehearse::simulation::{Entry, Simulation};
+use outrank_rehearse::simulation::{self, Entry, Simulation};
 use outrank_rehearse::trace::{Trace, TraceColumns, TraceOptions, read_trace};
 use outrank_rehearse::{Changes, RunOptions, Scenario, replay, run, unmatched};
 
@@ -319,6 +319,7 @@ pub(crate) fn main(arguments: &Rehearse) -> Result<ExitCode> {
     let changes = arguments.changes.on_top_of(applied.objects);
     if let Some(nanos) = arguments.time {
         let options = with_and_without(arguments, &options, true).0;
+        tell_warnings(&simulation::doubts(&cluster.objects));
         let mut simulation = Simulation::of(cluster.objects, &options, &admission);
         let simulation = simulation
             .as_mut()

@@ -29,6 +29,7 @@ use outrank_scheduler::Scheduler;
 use drain::Drains;
 use kubelets::Kubelets;
 
+pub use input::doubts;
 pub use report::{SimulationReport, WaitingPod};
 pub use timeline::{Entry, Timeline};
 

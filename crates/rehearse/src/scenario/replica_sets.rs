@@ -49,7 +49,7 @@ pub(crate) fn missing(objects: &[LoadedObject]) -> Vec<ReplicaSet> {
 }
 
 /// What to tell people about a made-up ReplicaSet.
-pub(super) fn warning(set: &ReplicaSet) -> String {
+pub(crate) fn warning(set: &ReplicaSet) -> String {
     let metadata = &set.metadata;
     let deployment = metadata
         .controller()

@@ -5,6 +5,7 @@ use outrank_api::apply::apply;
 use outrank_api::decode::{LoadedObject, ObjectKind};
 use outrank_api::time::rfc3339;
 use outrank_api::types::{Node, NodeCondition};
+use outrank_controllers::workloads::PODS_MAX;
 use outrank_controllers::write::{Delete, Patch, Propagation, Write, difference};
 use outrank_controllers::{Key, Outcome, Stored};
 use outrank_node::Outage;
@@ -42,6 +43,12 @@ impl Simulation {
         }
         for scale in &changes.scale {
             let name = &scale.object;
+            if usize::try_from(scale.replicas).is_ok_and(|pods| pods > PODS_MAX) {
+                wrong.push(format!(
+                    "cannot scale {name}: there can be at most {PODS_MAX} pods"
+                ));
+                continue;
+            }
             let key = Key::new(name.kind, &name.namespace, &name.name);
             let field = match name.kind {
                 ObjectKind::Job => "parallelism",

@@ -11,6 +11,7 @@ use outrank_api::types::{Namespace, ObjectMeta, PersistentVolume};
 use outrank_controllers::garbage_collection::GarbageCollector;
 use outrank_controllers::node_lifecycle::NodeLifecycleOptions;
 use outrank_controllers::virtual_cluster::Admission;
+use outrank_controllers::workloads::PODS_MAX;
 use outrank_controllers::{
     Controllers, Kind, Outcome, Stored, cluster_controllers, workload_controllers,
 };
@@ -28,12 +29,13 @@ impl Simulation {
     /// now. Of objects that come twice the later one counts.
     ///
     /// # Errors
-    /// What the engine refuses in its configuration.
+    /// What the engine refuses in its configuration, and more pods than there can be.
     pub fn of(
         mut objects: Vec<LoadedObject>,
         options: &RunOptions,
         admission: &AdmissionOptions,
     ) -> Result<Self, String> {
+        refuse_too_many(&objects)?;
         let missing = replica_sets::missing(&objects);
         let missing = missing.into_iter().map(Box::new).map(Object::ReplicaSet);
         objects.extend(missing.map(LoadedObject::from));
@@ -212,4 +214,54 @@ fn with_phase(stored: Stored) -> Stored {
         .unwrap_or_default();
     volume.status.phase = "Available".to_owned();
     Stored::typed(Object::PersistentVolume(Box::new(volume)))
+}
+
+/// What of the input may not be meant so, where time passes.
+pub fn doubts(objects: &[LoadedObject]) -> Vec<String> {
+    let missing = replica_sets::missing(objects);
+    let mut doubts: Vec<String> = missing.iter().map(replica_sets::warning).collect();
+    let revisions = objects
+        .iter()
+        .filter(|it| it.object.kind() == ObjectKind::ControllerRevision);
+    let owners = revisions.flat_map(|it| &it.object.metadata().owner_references);
+    let with_revision: BTreeSet<&str> = owners.map(|owner| owner.uid.as_str()).collect();
+    for loaded in objects {
+        let kind = loaded.object.kind();
+        let metadata = loaded.object.metadata();
+        let has_revisions = matches!(kind, ObjectKind::StatefulSet | ObjectKind::DaemonSet);
+        if has_revisions && is_stored(metadata) && !with_revision.contains(metadata.uid.as_str()) {
+            doubts.push(format!(
+                "{} {}/{} has no ControllerRevision in the input: its pods count as outdated and \
+                 are made anew; dump controllerrevisions, too",
+                kind.name(),
+                metadata.namespace,
+                metadata.name
+            ));
+        }
+    }
+    doubts
+}
+
+/// # Errors
+/// If workloads ask for more pods together than there can be.
+fn refuse_too_many(objects: &[LoadedObject]) -> Result<(), String> {
+    let wanted = objects.iter().map(|loaded| match &loaded.object {
+        Object::Deployment(it) => it.spec.replicas,
+        Object::ReplicationController(it) => it.spec.replicas,
+        Object::StatefulSet(it) => it.spec.replicas,
+        Object::Job(it) => it.spec.parallelism,
+        Object::ReplicaSet(it) if it.metadata.controller().is_none() => it.spec.replicas,
+        _ => None,
+    });
+    let wanted: u64 = wanted
+        .flatten()
+        .map(|pods| u64::try_from(pods).unwrap_or(0))
+        .sum();
+    match wanted > PODS_MAX as u64 {
+        true => Err(format!(
+            "workloads want {wanted} pods; all together can have at most {PODS_MAX}: ask for fewer \
+             replicas"
+        )),
+        false => Ok(()),
+    }
 }

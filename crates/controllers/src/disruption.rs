@@ -19,6 +19,8 @@ use outrank_api::types::{
     IntOrString, OwnerReference, Pod, PodDisruptionBudget, PodDisruptionBudgetStatus,
 };
 
+use crate::share;
+
 mod controller;
 
 pub use controller::DisruptionController;
@@ -140,24 +142,14 @@ impl Expected {
 
 /// A number, or a share of the whole, rounded up.
 fn scaled(number: &IntOrString, whole: i32) -> Result<i32, String> {
-    match number {
-        IntOrString::Int(number) => Ok(*number),
-        IntOrString::String(share) => {
-            let percent = share
-                .strip_suffix('%')
-                .and_then(|it| it.parse::<i64>().ok());
-            let scaled = percent.map(|percent| {
-                percent
-                    .saturating_mul(i64::from(whole))
-                    .saturating_add(99)
-                    .div_euclid(100)
-            });
-            scaled.and_then(|it| i32::try_from(it).ok()).ok_or_else(|| {
-                let value = quoted(share);
-                format!("invalid value for IntOrString: invalid type: {value} is not a percentage")
-            })
-        }
-    }
+    let scaled = share::scaled(number, whole, true);
+    scaled.and_then(|it| i32::try_from(it).ok()).ok_or_else(|| {
+        let value = match number {
+            IntOrString::Int(number) => number.to_string(),
+            IntOrString::String(share) => quoted(share),
+        };
+        format!("invalid value for IntOrString: invalid type: {value} is not a percentage")
+    })
 }
 
 #[cfg(test)]

@@ -62,6 +62,7 @@ pub mod pod_garbage_collection;
 mod pod_state;
 pub mod quota_status;
 pub mod replica_set;
+mod share;
 pub mod stateful_set;
 pub mod taint_eviction;
 pub mod virtual_cluster;

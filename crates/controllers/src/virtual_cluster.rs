@@ -30,7 +30,7 @@ mod admission;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use outrank_api::decode::{Object, ObjectKind};
+use outrank_api::decode::{Object, ObjectKind, Typed};
 use outrank_api::defaults::{NAMESPACE, default_object, select_pods_of_job};
 use outrank_api::time::{rfc3339, unix_nanos};
 use outrank_api::types::{
@@ -43,7 +43,7 @@ use crate::eviction::evict;
 use crate::garbage_collection::{FOREGROUND, ORPHAN};
 use crate::generated_names::{GENERATED_BASE_BYTES_MAX, fnv1a, shortened, suffix, uid_of};
 use crate::pod_state::set_condition;
-use crate::world::{Change, Key, Kind, Stored};
+use crate::world::{self, Change, Key, Kind, Objects, Stored};
 use crate::write::{
     Bind, Create, Delete, Event, Outcome, Patch, Propagation, Refusal, Subresource, Write, merge,
 };
@@ -80,7 +80,7 @@ pub type Refuse = Box<dyn FnMut(&Write) -> Option<Refusal> + Send>;
 /// A cluster with its controllers.
 pub struct VirtualCluster {
     controllers: Controllers,
-    objects: BTreeMap<Key, Arc<Stored>>,
+    objects: Objects,
     now: i64,
     version: u64,
     /// How many names were generated from each base.
@@ -178,6 +178,11 @@ impl VirtualCluster {
     /// All objects, by kind, namespace and name.
     pub fn objects(&self) -> impl Iterator<Item = (&Key, &Arc<Stored>)> {
         self.objects.iter()
+    }
+
+    /// All objects of a type, by namespace and name.
+    pub fn all<T: Typed>(&self) -> impl Iterator<Item = &T> {
+        world::all(&self.objects)
     }
 
     /// The keys of the pods of a namespace, by name.
@@ -283,13 +288,9 @@ impl VirtualCluster {
         let Some(pod) = stored.get::<Pod>() else {
             return Outcome::Refused(not_found(key));
         };
-        let budgets = Key::new(ObjectKind::PodDisruptionBudget, &key.namespace, "");
-        let budgets = self.objects.range(budgets..).map(|(_, it)| it);
-        let budgets = budgets.map_while(|it| it.get::<PodDisruptionBudget>());
-        let namespace = &pod.metadata.namespace;
-        let budgets: Vec<&PodDisruptionBudget> = budgets
-            .take_while(|it| it.metadata.namespace == *namespace)
-            .collect();
+        let kind = ObjectKind::PodDisruptionBudget.into();
+        let budgets = world::within(&self.objects, kind, &key.namespace);
+        let budgets: Vec<&PodDisruptionBudget> = budgets.filter_map(|it| it.get()).collect();
         let charge = match evict(pod, &budgets, self.now) {
             Ok(charge) => charge,
             Err(refusal) => return Outcome::Refused(refusal),

@@ -436,9 +436,7 @@ impl World {
 
     /// All objects of a type, by namespace and name.
     pub fn all<T: Typed>(&self) -> impl Iterator<Item = &T> {
-        let first = Key::new(T::KIND, "", "");
-        let from_here = self.objects.range(first..);
-        from_here.map_while(|(_, stored)| stored.get())
+        all(&self.objects)
     }
 
     /// All objects of a type in a namespace, by name.
@@ -534,19 +532,28 @@ impl World {
     }
 }
 
-fn within<'a>(
-    objects: &'a Objects,
+/// All objects of a type, by namespace and name.
+pub(crate) fn all<T: Typed>(objects: &Objects) -> impl Iterator<Item = &T> {
+    let first = Key::new(T::KIND, "", "");
+    let from_here = objects.range(first..);
+    from_here.map_while(|(_, stored)| stored.get())
+}
+
+/// All objects of a kind in a namespace, by name.
+pub(crate) fn within<'o>(
+    objects: &'o Objects,
     kind: Kind,
-    namespace: &'a str,
-) -> impl Iterator<Item = &'a Arc<Stored>> {
+    namespace: &str,
+) -> impl Iterator<Item = &'o Arc<Stored>> + use<'o> {
+    let namespace: Arc<str> = namespace.into();
     let first = Key {
         kind: kind.clone(),
-        namespace: namespace.into(),
+        namespace: namespace.clone(),
         name: "".into(),
     };
     let from_here = objects.range(first..);
     from_here
-        .take_while(move |(key, _)| key.kind == kind && &*key.namespace == namespace)
+        .take_while(move |(key, _)| key.kind == kind && key.namespace == namespace)
         .map(|(_, stored)| stored)
 }
 

@@ -3,6 +3,7 @@
 use outrank_api::types::{Deployment, IntOrString};
 
 use super::{Rollout, Set};
+use crate::share;
 use crate::write::Write;
 
 /// How many replicas the Deployment wanted, and how many pods it allowed, when the ReplicaSet was
@@ -12,17 +13,8 @@ pub(super) const MAX: &str = "deployment.kubernetes.io/max-replicas";
 
 /// A number, or a share of the whole; what cannot be read is 0.
 pub(crate) fn scaled(number: Option<&IntOrString>, whole: i32, round_up: bool) -> i32 {
-    match number {
-        None => 0,
-        Some(IntOrString::Int(number)) => *number,
-        Some(IntOrString::String(share)) => {
-            let percent = share
-                .strip_suffix('%')
-                .and_then(|it| it.parse::<i64>().ok());
-            let product = percent.unwrap_or(0) * i64::from(whole) + if round_up { 99 } else { 0 };
-            i32::try_from(product.div_euclid(100)).unwrap_or(i32::MAX)
-        }
-    }
+    let scaled = number.and_then(|number| share::scaled(number, whole, round_up));
+    i32::try_from(scaled.unwrap_or(0)).unwrap_or(i32::MAX)
 }
 
 /// How many pods there may be too many, and how many may be missing. If neither, one may be

@@ -1,21 +1,18 @@
 //! Admission of what is made in a virtual cluster: the plugins, in their order, and quotas last.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use outrank_admission::namespace_lifecycle::NamespacePhase;
 use outrank_admission::resource_quota::{
     GroupResource, Operation, QuotaObject, QuotaRequest, admit,
 };
 use outrank_admission::{AdmissionChain, Attributes, Cluster, PriorityResolver, chain};
-use outrank_api::decode::{Object, ObjectKind};
+use outrank_api::decode::{Object, ObjectKind, Typed};
 use outrank_api::status::Status;
 use outrank_api::types::{
     LimitRange, LimitedResource, Namespace, PriorityClass, ResourceList, ResourceQuota,
     RuntimeClass,
 };
 
-use crate::world::{Key, Kind, Stored};
+use crate::world::{self, Key, Kind, Objects, Stored};
 use crate::write::Refusal;
 
 /// What an API server asks before it stores a new object.
@@ -57,7 +54,7 @@ impl Admission {
     pub(super) fn create(
         &mut self,
         stored: &mut Stored,
-        objects: &BTreeMap<Key, Arc<Stored>>,
+        objects: &Objects,
         now: i64,
     ) -> Result<Charges, Refusal> {
         let key = stored.key();
@@ -89,7 +86,7 @@ impl Admission {
         &self,
         key: &Key,
         object: &Object,
-        objects: &BTreeMap<Key, Arc<Stored>>,
+        objects: &Objects,
         now: i64,
     ) -> Result<Charges, Refusal> {
         let quotas: Vec<ResourceQuota> = within::<ResourceQuota>(objects, &key.namespace)
@@ -126,7 +123,7 @@ impl Admission {
 
 /// What plugins look up: the objects of the cluster.
 struct Lookup<'o> {
-    objects: &'o BTreeMap<Key, Arc<Stored>>,
+    objects: &'o Objects,
     resolver: &'o PriorityResolver,
 }
 
@@ -154,21 +151,16 @@ impl Cluster for Lookup<'_> {
     }
 }
 
-fn resolver(objects: &BTreeMap<Key, Arc<Stored>>) -> PriorityResolver {
+fn resolver(objects: &Objects) -> PriorityResolver {
     PriorityResolver::new(within::<PriorityClass>(objects, ""))
 }
 
 /// Objects of a type in a namespace, by name.
-fn within<'o, T: outrank_api::decode::Typed>(
-    objects: &'o BTreeMap<Key, Arc<Stored>>,
+fn within<'o, T: Typed>(
+    objects: &'o Objects,
     namespace: &str,
-) -> impl Iterator<Item = &'o T> {
-    let first = Key::new(T::KIND, namespace, "");
-    let namespace = first.namespace.clone();
-    let from_here = objects.range(first..);
-    let of_namespace = from_here
-        .take_while(move |(key, _)| key.kind == Kind::Known(T::KIND) && key.namespace == namespace);
-    of_namespace.filter_map(|(_, stored)| stored.get())
+) -> impl Iterator<Item = &'o T> + use<'o, T> {
+    world::within(objects, T::KIND.into(), namespace).filter_map(|stored| stored.get())
 }
 
 fn refusal_of(status: Status) -> Refusal {

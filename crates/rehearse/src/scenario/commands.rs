@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use outrank_admission::namespace_lifecycle::IMMORTAL_NAMESPACES;
 use outrank_api::decode::{Object, ObjectKey, ObjectKind};
 use outrank_api::schema::nearest;
 use outrank_api::taints::{TaintSpecs, taint_string, tolerates};
@@ -84,9 +85,6 @@ fn places(objects: &[Object]) -> HashMap<ObjectKey, usize> {
         .map(|(place, object)| (object.key(), place))
         .collect()
 }
-
-/// Namespaces that the API server keeps (`NamespaceLifecycle`, Kubernetes 1.36).
-const IMMORTAL_NAMESPACES: [&str; 3] = ["default", "kube-public", "kube-system"];
 
 impl Cluster<'_> {
     /// Deletes objects with their dependents, all at once: what a namespace holds, and the
@@ -218,10 +216,7 @@ impl Cluster<'_> {
             self.cordon("drain", name);
         }
         let nodes = names.iter().map(String::as_str).collect();
-        let evicted = self.pods_on(&nodes, |pod| {
-            let controller = pod.metadata.controller();
-            !is_mirror(pod) && controller.is_none_or(|it| it.kind != "DaemonSet")
-        });
+        let evicted = self.pods_on(&nodes, is_drained);
         let pods: Vec<&Pod> = evicted.iter().filter_map(|it| self.pod(*it)).collect();
         let warnings = budgets::warnings(&self.objects, &pods);
         self.warnings.extend(warnings);
@@ -405,6 +400,12 @@ fn replicas_of(object: &mut Object) -> Option<&mut Option<i32>> {
         Object::Job(it) => Some(&mut it.spec.parallelism),
         _ => None,
     }
+}
+
+/// Whether a drain has a pod go: not one that would be back at once.
+pub(crate) fn is_drained(pod: &Pod) -> bool {
+    let controller = pod.metadata.controller();
+    !is_mirror(pod) && controller.is_none_or(|it| it.kind != "DaemonSet")
 }
 
 /// Whether a pod only shows what a kubelet runs by itself.

@@ -85,20 +85,14 @@ impl Simulation {
     pub fn stop_nodes(&mut self, names: &[String]) -> Result<(), String> {
         self.settle();
         for name in names {
-            let key = Key::new(ObjectKind::Node, "", name);
-            let stored = self.cluster.stored(&key).cloned();
-            let node = stored.as_ref().and_then(|it| Some((it, it.get::<Node>()?)));
-            let Some((stored, node)) = node else {
-                return Err(format!("cannot stop node {name}: there is no such node"));
-            };
-            let now = self.cluster.now();
             // The last that is heard of it.
-            if let Some(write) = heartbeat(stored, node, now) {
-                self.cluster.carry_out("kubelet", &write);
+            if !self.hear_of(name) {
+                return Err(format!("cannot stop node {name}: there is no such node"));
             }
             self.settle();
             self.heartbeats.remove(name);
-            self.kubelets.stop(name, Outage::PoweredOff, now);
+            self.kubelets
+                .stop(name, Outage::PoweredOff, self.cluster.now());
         }
         Ok(())
     }
@@ -115,7 +109,8 @@ impl Simulation {
     }
 
     fn apply(&mut self, applied: &LoadedObject) -> Result<(), String> {
-        let key = Stored::from(applied.clone()).key();
+        let (kind, namespace, name) = applied.object.key();
+        let key = Key::new(kind, &namespace, &name);
         let Some(live) = self.cluster.stored(&key).cloned() else {
             self.make(applied.clone());
             return Ok(());
@@ -186,19 +181,26 @@ impl Simulation {
         let due = self.heartbeats.iter().filter(|(_, time)| **time <= now);
         let due: Vec<String> = due.map(|(node, _)| node.clone()).collect();
         for name in &due {
-            let key = Key::new(ObjectKind::Node, "", name);
-            let stored = self.cluster.stored(&key).cloned();
-            let node = stored.as_ref().and_then(|it| Some((it, it.get::<Node>()?)));
-            let Some((stored, node)) = node else {
-                self.heartbeats.remove(name);
-                continue;
+            match self.hear_of(name) {
+                true => self.heartbeats.insert(name.clone(), now + HEARTBEAT_NANOS),
+                false => self.heartbeats.remove(name),
             };
-            if let Some(write) = heartbeat(stored, node, now) {
-                self.cluster.carry_out("kubelet", &write);
-            }
-            self.heartbeats.insert(name.clone(), now + HEARTBEAT_NANOS);
         }
         !due.is_empty()
+    }
+
+    /// Has a node be heard of now; whether there is such a node.
+    fn hear_of(&mut self, name: &str) -> bool {
+        let key = Key::new(ObjectKind::Node, "", name);
+        let stored = self.cluster.stored(&key).cloned();
+        let node = stored.as_ref().and_then(|it| Some((it, it.get::<Node>()?)));
+        let Some((stored, node)) = node else {
+            return false;
+        };
+        if let Some(write) = heartbeat(stored, node, self.cluster.now()) {
+            self.cluster.carry_out("kubelet", &write);
+        }
+        true
     }
 }
 

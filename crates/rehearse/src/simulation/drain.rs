@@ -1,18 +1,15 @@
 //! Draining nodes as kubectl does: pods are evicted, and those whose budget does not allow it are
 //! tried again every five seconds.
 
-use outrank_api::decode::ObjectKind;
 use outrank_api::types::Pod;
 use outrank_controllers::virtual_cluster::VirtualCluster;
-use outrank_controllers::{Key, Kind, Outcome};
+use outrank_controllers::{Key, Outcome};
 
 use super::Timeline;
+use crate::scenario::commands::is_drained;
 
 /// How long kubectl waits before it tries again.
 const RETRY_NANOS: i64 = 5_000_000_000;
-
-/// The annotation of mirrors of static pods, which stay.
-const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Pods that are being evicted from nodes: those that were there when draining began.
 #[derive(Default)]
@@ -66,17 +63,9 @@ impl Drains {
 }
 
 fn pods_to_evict(node: &str, cluster: &VirtualCluster) -> Vec<(Key, String)> {
-    let is_pod = |key: &Key| key.kind == Kind::Known(ObjectKind::Pod);
-    let pods = cluster.objects().filter(|(key, _)| is_pod(key));
-    let evicted = pods.filter(|(_, stored)| {
-        stored.get::<Pod>().is_some_and(|pod| {
-            let controller = pod.metadata.controller();
-            pod.spec.node_name == node
-                && pod.metadata.deletion_timestamp.is_none()
-                && !pod.metadata.annotations.contains_key(MIRROR)
-                && controller.is_none_or(|it| it.kind != "DaemonSet")
-        })
+    let evicted = cluster.all::<Pod>().filter(|pod| {
+        pod.spec.node_name == node && pod.metadata.deletion_timestamp.is_none() && is_drained(pod)
     });
-    let identified = evicted.map(|(key, it)| (key.clone(), it.metadata().uid.clone()));
+    let identified = evicted.map(|pod| (Key::of::<Pod>(&pod.metadata), pod.metadata.uid.clone()));
     identified.collect()
 }

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use outrank_api::decode::ObjectKind;
 use outrank_api::types::Pod;
-use outrank_controllers::{Key, Kind};
 use outrank_engine::PodState;
 use serde::Serialize;
 
@@ -49,11 +47,7 @@ impl Simulation {
             timeline: self.timeline.entries().to_vec(),
             ..SimulationReport::default()
         };
-        let is_pod = |key: &Key| key.kind == Kind::Known(ObjectKind::Pod);
-        for (_, stored) in self.cluster.objects().filter(|(key, _)| is_pod(key)) {
-            let Some(pod) = stored.get::<Pod>() else {
-                continue;
-            };
+        for pod in self.cluster.all::<Pod>() {
             let phase = match pod.metadata.deletion_timestamp {
                 Some(_) => "Terminating",
                 None => pod.status.phase.as_str(),

@@ -1,10 +1,10 @@
 //! Claims to volumes: they are bound, and volumes made, as the controllers of storage do.
 
-use outrank_api::decode::{Object, ObjectKind};
+use outrank_api::decode::Object;
 use outrank_api::types::{Node, PersistentVolume, PersistentVolumeClaim};
 use outrank_controllers::virtual_cluster::VirtualCluster;
 use outrank_controllers::volumes::PersistentVolumeBinder;
-use outrank_controllers::{Change, Key, Kind, Stored};
+use outrank_controllers::{Change, Kind, Stored};
 
 /// The annotation by which the scheduler says for which node a volume is to be made.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
@@ -20,14 +20,15 @@ pub(super) fn are_concerned(change: &Change) -> bool {
 
 /// Binds claims that can be bound now; whether there were any.
 pub(super) fn bind(cluster: &mut VirtualCluster) -> bool {
-    let unbound: Vec<PersistentVolumeClaim> = all(cluster)
+    let unbound: Vec<PersistentVolumeClaim> = cluster
+        .all()
         .filter(|claim: &&PersistentVolumeClaim| is_unbound(claim))
         .cloned()
         .collect();
     if unbound.is_empty() {
         return false;
     }
-    let nodes: Vec<Node> = all(cluster).cloned().collect();
+    let nodes: Vec<Node> = cluster.all().cloned().collect();
     let storage = cluster
         .objects()
         .filter_map(|(key, stored)| match key.kind {
@@ -36,7 +37,7 @@ pub(super) fn bind(cluster: &mut VirtualCluster) -> bool {
         });
     let storage: Vec<Object> = storage.collect();
     let mut binder = PersistentVolumeBinder::new(&nodes, &storage);
-    for volume in all::<PersistentVolume>(cluster) {
+    for volume in cluster.all::<PersistentVolume>() {
         if let Some(claim) = &volume.spec.claim_ref {
             let name = (claim.namespace.clone(), claim.name.clone());
             if binder.claim(&name).is_some_and(is_unbound) {
@@ -64,12 +65,4 @@ pub(super) fn bind(cluster: &mut VirtualCluster) -> bool {
 
 fn is_unbound(claim: &PersistentVolumeClaim) -> bool {
     claim.spec.volume_name.is_empty() && claim.metadata.deletion_timestamp.is_none()
-}
-
-/// All objects of a type.
-fn all<T: outrank_api::decode::Typed>(cluster: &VirtualCluster) -> impl Iterator<Item = &T> {
-    let kind: ObjectKind = T::KIND;
-    let is_of_kind = move |key: &Key| key.kind == Kind::Known(kind);
-    let objects = cluster.objects().filter(move |(key, _)| is_of_kind(key));
-    objects.filter_map(|(_, stored)| stored.get())
 }

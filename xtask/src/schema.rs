@@ -13,6 +13,8 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration as aggregator;
 use k8s_openapi::schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value};
 
@@ -56,22 +58,43 @@ pub fn table() -> Result<String> {
     let mut generator = SchemaGenerator::new(SchemaSettings::draft07());
     let mut kinds: Vec<(&str, &str, String)> = Vec::new();
     kinds! { generator, kinds;
+        api::admissionregistration::v1 {
+            MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration
+            ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
+            ValidatingWebhookConfiguration
+        }
+        apiextensions::v1 { CustomResourceDefinition }
+        aggregator::v1 { APIService }
         api::apps::v1 { ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet }
+        api::authentication::v1 { SelfSubjectReview TokenRequest TokenReview }
+        api::authorization::v1 {
+            LocalSubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview
+            SubjectAccessReview
+        }
         api::autoscaling::v1 { HorizontalPodAutoscaler Scale }
         api::autoscaling::v2 { HorizontalPodAutoscaler }
         api::batch::v1 { CronJob Job }
+        api::certificates::v1 { CertificateSigningRequest }
         api::coordination::v1 { Lease }
         api::core::v1 {
-            Binding ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume
-            PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret
-            Service ServiceAccount
+            Binding ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node
+            PersistentVolume PersistentVolumeClaim Pod PodTemplate ReplicationController
+            ResourceQuota Secret Service ServiceAccount
+        }
+        api::discovery::v1 { EndpointSlice }
+        api::events::v1 { Event }
+        api::flowcontrol::v1 { FlowSchema PriorityLevelConfiguration }
+        api::networking::v1 {
+            IPAddress Ingress IngressClass NetworkPolicy ServiceCIDR
         }
         api::node::v1 { RuntimeClass }
         api::policy::v1 { Eviction PodDisruptionBudget }
+        api::rbac::v1 { ClusterRole ClusterRoleBinding Role RoleBinding }
         api::resource::v1 { DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice }
         api::scheduling::v1 { PriorityClass }
         api::storage::v1 {
             CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment
+            VolumeAttributesClass
         }
     }
     let definitions = generator.take_definitions(true);
@@ -175,7 +198,14 @@ fn scalar(schema_name: &str) -> Option<&'static str> {
             "Quantity" => "quantity",
             "Time" | "MicroTime" => "time",
             "IntOrString" => "intOrString",
-            "FieldsV1" | "RawExtension" | "JSON" | "Patch" => "any",
+            "FieldsV1"
+            | "RawExtension"
+            | "JSON"
+            | "Patch"
+            | "JSONSchemaPropsOrArray"
+            | "JSONSchemaPropsOrBool"
+            | "JSONSchemaPropsOrStringArray"
+            | "CustomResourceSubresourceStatus" => "any",
             _ => return None,
         },
     )

@@ -106,7 +106,7 @@ impl Writes<'_> {
         metadata::enter_namespace(metadata, attributes.namespace)?;
         written = whole(&object, &written);
         let write = stamp.write(attributes);
-        managed_fields::update(attributes.kind, &Value::Null, &mut written, write);
+        managed_fields::update(attributes.kind.into(), &Value::Null, &mut written, write);
         self.chain
             .admit(attributes, Some(&mut object), self.cluster)?;
         let metadata = object.metadata_mut();
@@ -137,7 +137,7 @@ impl Writes<'_> {
         let (mut object, mut written) = typed(new)?;
         metadata::enter_namespace(object.metadata_mut(), attributes.namespace)?;
         written = whole(&object, &written);
-        managed_fields::update(kind, live, &mut written, stamp.write(attributes));
+        managed_fields::update(kind.into(), live, &mut written, stamp.write(attributes));
         let attributes = Attributes {
             old: Some(&old),
             ..*attributes

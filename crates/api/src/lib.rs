@@ -20,6 +20,7 @@
 //! * [`status`], [`field_error`]: what the API server answers, in its own words;
 //! * [`request_body`], [`patch`], [`managed_fields`]: what it reads, how it changes objects,
 //!   and who owns what was written;
+//! * [`resource_type`]: what it serves, and what that is called;
 //! * [`metadata`]: what it demands of the metadata of every object, and writes into it;
 //! * [`diagnostic`]: mistakes, with their places.
 //!
@@ -51,6 +52,7 @@ pub mod prefer_avoid_pods;
 pub mod qos;
 pub mod quantity;
 pub mod request_body;
+pub mod resource_type;
 pub mod schema;
 pub mod status;
 pub mod taints;

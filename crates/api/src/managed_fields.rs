@@ -17,7 +17,7 @@
 //!
 //! let mut class = json!({"metadata": {"name": "high", "labels": {"a": "b"}}, "value": 7});
 //! let write = Write { manager: "kubectl", subresource: "", now: "2026-01-01T00:00:00Z" };
-//! update(ObjectKind::PriorityClass, &Value::Null, &mut class, write);
+//! update(ObjectKind::PriorityClass.into(), &Value::Null, &mut class, write);
 //! assert_eq!(
 //!     class["metadata"]["managedFields"][0]["fieldsV1"],
 //!     json!({"f:metadata": {"f:labels": {".": {}, "f:a": {}}}, "f:value": {}}),
@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use crate::decode::ObjectKind;
+use crate::resource_type::ResourceType;
 use crate::schema::{self, FieldType, Grain};
 
 /// Who writes, and when.
@@ -44,8 +44,8 @@ pub struct Write<'w> {
 
 /// Writes into a new object who owns its fields, given the object as it was (`null` if there
 /// was none). An object that brings no managed fields keeps those that it had.
-pub fn update(kind: ObjectKind, live: &Value, new: &mut Value, write: Write<'_>) {
-    let type_name = schema::type_of(kind.api_version(), kind.name()).unwrap_or_default();
+pub fn update(resource: &ResourceType, live: &Value, new: &mut Value, write: Write<'_>) {
+    let type_name = resource.type_name.unwrap_or_default();
     let mut owners = Owners::of(live, new);
     let (mut before, mut after) = (live.clone(), new.clone());
     for object in [&mut before, &mut after] {
@@ -73,7 +73,7 @@ pub fn update(kind: ObjectKind, live: &Value, new: &mut Value, write: Write<'_>)
         changed.remove(path);
     }
     if !changed.is_empty() {
-        owners.give(kind.api_version(), write, changed);
+        owners.give(&resource.api_version(), write, changed);
     }
     owners.0.retain(|owner| !owner.fields.is_empty());
     owners.write_to(new);
@@ -435,6 +435,7 @@ impl Owner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::ObjectKind;
 
     fn write(manager: &str) -> Write<'_> {
         Write {
@@ -454,11 +455,11 @@ mod tests {
         let kind = ObjectKind::PriorityClass;
         let mut first = json!({"metadata": {"name": "a", "labels": {"x": "1", "y": "1"}},
                                "value": 7, "description": "d"});
-        update(kind, &Value::Null, &mut first, write("one"));
+        update(kind.into(), &Value::Null, &mut first, write("one"));
         let mut second = first.clone();
         second["metadata"]["labels"] = json!({"x": "2"});
         second["globalDefault"] = json!(true);
-        update(kind, &first, &mut second, write("two"));
+        update(kind.into(), &first, &mut second, write("two"));
         assert_eq!(
             fields_of(&second, "one"),
             Some(&json!({"f:description": {}, "f:metadata": {"f:labels": {}}, "f:value": {}}))
@@ -475,7 +476,7 @@ mod tests {
             "containers": [{"name": "c", "image": "i", "resources": {}}],
             "nodeSelector": {"a": "b"}, "volumes": [{"name": "v", "emptyDir": {}}],
         }});
-        update(ObjectKind::Pod, &Value::Null, &mut pod, write("one"));
+        update(ObjectKind::Pod.into(), &Value::Null, &mut pod, write("one"));
         assert_eq!(
             fields_of(&pod, "one"),
             Some(&json!({"f:spec": {
@@ -494,13 +495,13 @@ mod tests {
     fn nothing_new_leaves_owners_and_times_alone() {
         let kind = ObjectKind::PriorityClass;
         let mut first = json!({"metadata": {"name": "a"}, "value": 7});
-        update(kind, &Value::Null, &mut first, write("one"));
+        update(kind.into(), &Value::Null, &mut first, write("one"));
         let mut same = json!({"metadata": {"name": "a"}, "value": 7});
         let later = Write {
             now: "2027-01-01T00:00:00Z",
             ..write("two")
         };
-        update(kind, &first, &mut same, later);
+        update(kind.into(), &first, &mut same, later);
         assert_eq!(same, first);
     }
 }

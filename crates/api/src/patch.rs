@@ -22,7 +22,7 @@
 //! let live = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
 //!                   "metadata": {"name": "high"}, "value": 7, "description": "old"});
 //! let patched = apply(
-//!     ObjectKind::PriorityClass, &live, PatchType::Merge, r#"{"description": null}"#,
+//!     ObjectKind::PriorityClass.into(), &live, PatchType::Merge, r#"{"description": null}"#,
 //!     FieldValidation::Warn,
 //! );
 //! assert_eq!(patched.unwrap().value.get("description"), None);
@@ -34,10 +34,10 @@ pub mod strategic;
 use json_patch::{PatchErrorKind, PatchOperation};
 use serde_json::Value;
 
-use crate::decode::ObjectKind;
 use crate::field_error::FieldError;
 use crate::names::quoted_json;
 use crate::request_body::{Body, FieldValidation, duplicates, read_object};
+use crate::resource_type::ResourceType;
 use crate::schema::{self, FieldType};
 use crate::status::{Qualified, Status};
 
@@ -73,7 +73,7 @@ impl PatchType {
 ///
 /// If the patch cannot be read or applied, or the outcome is not an object of the kind.
 pub fn apply(
-    kind: ObjectKind,
+    resource: &ResourceType,
     live: &Value,
     patch_type: PatchType,
     patch: &str,
@@ -88,16 +88,16 @@ pub fn apply(
             .for_each(|it| it.insert_str(0, "json patch "));
     }
     match patch_type {
-        PatchType::StrategicMerge => apply_strategic(kind, live, changes, strange, validation),
+        PatchType::StrategicMerge => apply_strategic(resource, live, changes, strange, validation),
         PatchType::Merge => {
             let merged = merge(live, &changes)?;
-            let text = text_of(kind, &merged, Some(&changes));
-            finish(kind, &text, strange, validation)
+            let text = text_of(resource, &merged, Some(&changes));
+            finish(resource, &text, strange, validation)
         }
         PatchType::Json => {
             let patched = operate(live, changes)?;
-            let text = text_of(kind, &patched, None);
-            finish(kind, &text, strange, validation)
+            let text = text_of(resource, &patched, None);
+            finish(resource, &text, strange, validation)
         }
     }
 }
@@ -109,12 +109,12 @@ fn no_object(shown: &str, why: impl Into<String>) -> Status {
 }
 
 fn finish(
-    kind: ObjectKind,
+    resource: &ResourceType,
     text: &str,
     mut strange: Vec<String>,
     validation: FieldValidation,
 ) -> Result<Body, Status> {
-    let read = read_object(kind, text).map_err(|why| no_object(text, why))?;
+    let read = read_object(resource, text).map_err(|why| no_object(text, why))?;
     strange.extend(read.strict);
     let warnings = validation
         .judge(strange)
@@ -202,13 +202,13 @@ fn why_not(operation: &PatchOperation, error: &PatchErrorKind) -> String {
 }
 
 fn apply_strategic(
-    kind: ObjectKind,
+    resource: &ResourceType,
     live: &Value,
     changes: Value,
     mut strange: Vec<String>,
     validation: FieldValidation,
 ) -> Result<Body, Status> {
-    let type_name = schema::type_of(kind.api_version(), kind.name()).unwrap_or_default();
+    let type_name = resource.type_name.unwrap_or_default();
     let Value::Object(changes) = changes else {
         return Err(Status::bad_request(
             "json: cannot unmarshal into Go value of type map[string]interface {}",
@@ -227,8 +227,8 @@ fn apply_strategic(
 
 /// An object as the API server writes it after a patch. What the patch went through has its
 /// fields sorted, as has the object itself; all else is in the order of its type.
-fn text_of(kind: ObjectKind, value: &Value, patch: Option<&Value>) -> String {
-    let type_name = schema::type_of(kind.api_version(), kind.name()).unwrap_or_default();
+fn text_of(resource: &ResourceType, value: &Value, patch: Option<&Value>) -> String {
+    let type_name = resource.type_name.unwrap_or_default();
     let object_type = FieldType::Object(type_name.to_owned());
     let whole = Value::Object(serde_json::Map::new());
     text(value, &object_type, Some(patch.unwrap_or(&whole)))
@@ -281,6 +281,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::decode::ObjectKind;
 
     fn class() -> Value {
         json!({
@@ -292,7 +293,13 @@ mod tests {
 
     fn patched(patch_type: PatchType, patch: Value) -> Result<Body, Status> {
         let (kind, patch) = (ObjectKind::PriorityClass, patch.to_string());
-        apply(kind, &class(), patch_type, &patch, FieldValidation::Warn)
+        apply(
+            kind.into(),
+            &class(),
+            patch_type,
+            &patch,
+            FieldValidation::Warn,
+        )
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! use outrank_api::request_body::{FieldValidation, read};
 //!
 //! let body = r#"{"metadata": {"name": "high"}, "value": 10, "valeu": 9}"#;
-//! let body = read(ObjectKind::PriorityClass, body, FieldValidation::Warn).unwrap();
+//! let body = read(ObjectKind::PriorityClass.into(), body, FieldValidation::Warn).unwrap();
 //! assert_eq!(body.value["value"], 10);
 //! assert_eq!(body.warnings, [r#"unknown field "valeu""#]);
 //! ```
@@ -22,9 +22,9 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
-use crate::decode::ObjectKind;
 use crate::names::quoted;
 use crate::quantity::Quantity;
+use crate::resource_type::ResourceType;
 use crate::schema::{self, FieldType};
 use crate::status::Status;
 
@@ -80,28 +80,31 @@ pub struct Body {
 /// # Errors
 ///
 /// If it is not JSON, is of another kind, or has fields of the wrong type.
-pub fn read(kind: ObjectKind, body: &str, validation: FieldValidation) -> Result<Body, Status> {
+pub fn read(
+    resource: &ResourceType,
+    body: &str,
+    validation: FieldValidation,
+) -> Result<Body, Status> {
     let tree: Json = serde_json::from_str(body).map_err(|error| {
         Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): couldn't get version/kind; \
              json parse error: {error} ({})",
-            kind.name(),
+            resource.kind,
             summary(body)
         ))
     })?;
-    check_identity(kind, &tree)?;
+    check_identity(resource, &tree)?;
     let cannot = |why: String| {
-        let (name, api_version) = (kind.name(), kind.api_version());
-        let version = api_version.rsplit('/').next().unwrap_or(api_version);
+        let (name, version) = (&resource.kind, &resource.version);
         Status::bad_request(format!(
             "{name} in version {version:?} cannot be handled as a {name}: {why}"
         ))
     };
-    let Read { mut value, strict } = read_tree(kind, body, &tree).map_err(cannot)?;
+    let Read { mut value, strict } = read_tree(resource, body, &tree).map_err(cannot)?;
     let warnings = validation.judge(strict).map_err(cannot)?;
     if let Value::Object(fields) = &mut value {
-        fields.insert("apiVersion".to_owned(), kind.api_version().into());
-        fields.insert("kind".to_owned(), kind.name().into());
+        fields.insert("apiVersion".to_owned(), resource.api_version().into());
+        fields.insert("kind".to_owned(), resource.kind.as_str().into());
     }
     Ok(Body { value, warnings })
 }
@@ -117,9 +120,9 @@ pub(crate) struct Read {
 /// # Errors
 ///
 /// The first wrong type, in the words of the Go decoder.
-pub(crate) fn read_object(kind: ObjectKind, text: &str) -> Result<Read, String> {
+pub(crate) fn read_object(resource: &ResourceType, text: &str) -> Result<Read, String> {
     let tree: Json = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    read_tree(kind, text, &tree)
+    read_tree(resource, text, &tree)
 }
 
 /// Fields that stand twice in a text, wherever they are.
@@ -135,8 +138,8 @@ pub(crate) fn duplicates(text: &str) -> Vec<String> {
     reader.strict
 }
 
-fn read_tree(kind: ObjectKind, text: &str, tree: &Json) -> Result<Read, String> {
-    let type_name = schema::type_of(kind.api_version(), kind.name()).unwrap_or_default();
+fn read_tree(resource: &ResourceType, text: &str, tree: &Json) -> Result<Read, String> {
+    let type_name = resource.type_name.unwrap_or_default();
     let mut reader = Reader {
         text,
         strict: Vec::new(),
@@ -171,7 +174,7 @@ fn summary(body: &str) -> String {
 }
 
 /// What a body says of its kind must be the kind of the request; what it leaves out is.
-fn check_identity(kind: ObjectKind, tree: &Json) -> Result<(), Status> {
+fn check_identity(resource: &ResourceType, tree: &Json) -> Result<(), Status> {
     let text = |field: &str| match tree {
         Json::Object(fields) => {
             let mut named = fields.iter().rev().filter(|(name, _)| name == field);
@@ -182,9 +185,10 @@ fn check_identity(kind: ObjectKind, tree: &Json) -> Result<(), Status> {
         }
         _ => None,
     };
-    let api_version = text("apiVersion").unwrap_or(kind.api_version());
-    let name = text("kind").unwrap_or(kind.name());
-    if (api_version, name) == (kind.api_version(), kind.name()) {
+    let expected = resource.api_version();
+    let api_version = text("apiVersion").unwrap_or(&expected);
+    let name = text("kind").unwrap_or(&resource.kind);
+    if (api_version, name) == (expected.as_str(), resource.kind.as_str()) {
         return Ok(());
     }
     Err(Status::bad_request(
@@ -194,18 +198,17 @@ fn check_identity(kind: ObjectKind, tree: &Json) -> Result<(), Status> {
                 "{name} in version {version:?} cannot be handled as a {}: no kind {name:?} is \
              registered for version {api_version:?} in scheme \
              \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
-                kind.name()
+                resource.kind
             )
-        } else if api_version != kind.api_version() {
+        } else if api_version != expected {
             format!(
                 "the API version in the data ({api_version}) does not match the expected API version \
-             ({})",
-                kind.api_version()
+             ({expected})"
             )
         } else {
             format!(
                 "{name} in version {api_version:?} cannot be handled as a {}",
-                kind.name()
+                resource.kind
             )
         },
     ))
@@ -624,9 +627,10 @@ fn go_time_error(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::ObjectKind;
 
     fn refusal(kind: ObjectKind, body: &str) -> String {
-        let refused = read(kind, body, FieldValidation::Warn).expect_err("refused");
+        let refused = read(kind.into(), body, FieldValidation::Warn).expect_err("refused");
         assert_eq!(refused.code, 400);
         refused.message
     }
@@ -673,7 +677,7 @@ mod tests {
     fn what_is_strange_is_told_in_its_order() {
         let body = r#"{"value": 1, "b": 1, "a": 2, "value": 2,
                        "metadata": {"name": "x", "labels": {"k": "1", "k": "2"}}}"#;
-        let read_as = |validation| read(ObjectKind::PriorityClass, body, validation);
+        let read_as = |validation| read(ObjectKind::PriorityClass.into(), body, validation);
         let strange = [
             "unknown field \"b\"",
             "unknown field \"a\"",

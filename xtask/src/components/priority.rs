@@ -135,7 +135,7 @@ impl Store {
                 let live = self.get(name)?.clone();
                 let form = PatchType::of_content_type(&request.content_type)
                     .ok_or_else(|| Status::unsupported_media_type(&[]))?;
-                let patched = patch::apply(kind, &live, form, &text, FieldValidation::Warn)?;
+                let patched = patch::apply(kind.into(), &live, form, &text, FieldValidation::Warn)?;
                 warnings.extend(patched.warnings);
                 check_name(&patched.value, name)?;
                 Ok((200, self.update_class(name, &live, patched.value)?))
@@ -232,7 +232,7 @@ fn read(kind: ObjectKind, text: &str, warnings: &mut Vec<String>) -> Result<Valu
     let Body {
         value,
         warnings: found,
-    } = request_body::read(kind, text, FieldValidation::Warn)?;
+    } = request_body::read(kind.into(), text, FieldValidation::Warn)?;
     warnings.extend(found);
     Ok(value)
 }

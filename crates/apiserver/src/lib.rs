@@ -1,0 +1,1 @@
+//! An API server: what kubectl and client libraries speak, over a store.

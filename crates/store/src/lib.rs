@@ -1,0 +1,1 @@
+//! Kubernetes objects by key, with versions, conditions on writes, and watches.

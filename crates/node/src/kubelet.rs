@@ -211,6 +211,11 @@ impl Kubelet {
         std::mem::take(&mut self.writes)
     }
 
+    /// Whether the node is not heard of.
+    pub fn is_away(&self) -> bool {
+        self.outage.is_some()
+    }
+
     /// The node is not heard of from now on; see the module.
     pub fn stop(&mut self, outage: Outage, now: TimeNanos) {
         if self.outage.is_none() {

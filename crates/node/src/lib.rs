@@ -18,7 +18,7 @@
 //! * [`behaviour`]: what the programs in a pod do, by its annotations;
 //! * [`pod_life`], [`container_life`], [`pod_status`]: the life of a pod, and what is said of it;
 //! * [`mod@node_status`]: what is said of the node, and when;
-//! * [`kubelet`]: all of it together; [`write`]: what it writes.
+//! * [`kubelet`]: all of it together; [`kubelets`]: those of many nodes; [`write`]: what it writes.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -61,6 +61,7 @@ pub mod behaviour;
 pub mod container_life;
 pub mod criticality;
 pub mod kubelet;
+pub mod kubelets;
 pub mod node_status;
 mod pod_addresses;
 pub mod pod_life;

@@ -1,0 +1,641 @@
+//! From a request to its answer.
+//!
+//! Here is decided what a request means: who asks, what for, in which form the answer is wanted.
+//! What is done then is in [`crate::server`]; how an answer is written is in [`crate::answer`].
+
+use bytes::Bytes;
+use outrank_api::patch::PatchType;
+use outrank_api::request_body::{self, FieldValidation};
+use outrank_api::status::{Reason, Status};
+use serde_json::{Value, json};
+
+use crate::answer::{self, Answer};
+use crate::authentication::User;
+use crate::front::Front;
+use crate::media_type::{Accepted, Sent};
+use crate::request::{Query, RequestInfo, ResourcePath};
+use crate::server::delete::{DeleteOptions, Deleted};
+use crate::server::read::ListOptions;
+use crate::server::watch::WatchOptions;
+use crate::server::{Target, WriteOptions, Written};
+
+/// A request, whoever has read it.
+#[derive(Clone, Debug)]
+pub struct Request<'r> {
+    /// The method.
+    pub method: &'r str,
+    /// The path, encoded.
+    pub path: &'r str,
+    /// What follows the `?`.
+    pub query: &'r str,
+    /// Header `Accept`.
+    pub accept: &'r str,
+    /// Header `Content-Type`.
+    pub content_type: &'r str,
+    /// Header `User-Agent`.
+    pub user_agent: &'r str,
+    /// Header `If-None-Match`.
+    pub if_none_match: &'r str,
+    /// Who asks.
+    pub user: &'r User,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// Content types of patches, as they are told.
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// Resources that clients are told not to use any more.
+const DEPRECATED: [(&str, &str); 2] = [
+    (
+        "endpoints",
+        "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+    ),
+    (
+        "componentstatuses",
+        "v1 ComponentStatus is deprecated in v1.19+",
+    ),
+];
+
+/// Answers a request.
+pub fn handle(front: &Front, request: &Request<'_>) -> Answer {
+    let info = RequestInfo::parse(request.method, request.path, request.query);
+    let query = Query::parse(request.query);
+    if let Err(status) = front.authorize(request.user, &info) {
+        return Answer::status(&status);
+    }
+    let Some(path) = &info.resource else {
+        return front.about_itself(request, &info.path);
+    };
+    match of_resource(front, request, &info, path, &query) {
+        Ok(answer) => answer.pretty(is_pretty(request, &query)),
+        Err(status) => Answer::status(&status),
+    }
+}
+
+/// People who look with a browser or curl get line breaks.
+fn is_pretty(request: &Request<'_>, query: &Query<'_>) -> bool {
+    match query.get("pretty") {
+        "" => ["curl", "Wget", "Mozilla"]
+            .iter()
+            .any(|agent| request.user_agent.starts_with(agent)),
+        _ => query.is_true("pretty"),
+    }
+}
+
+/// There is nothing under this path.
+pub(crate) fn no_such_resource() -> Status {
+    Status {
+        code: 404,
+        reason: Some(Reason::NotFound),
+        message: "the server could not find the requested resource".to_owned(),
+        details: Some(Box::default()),
+        ..Status::bad_request("")
+    }
+}
+
+fn of_resource(
+    front: &Front,
+    request: &Request<'_>,
+    info: &RequestInfo,
+    path: &ResourcePath,
+    query: &Query<'_>,
+) -> Result<Answer, Status> {
+    let types = front.server.types();
+    let served = types.find(&path.group, &path.version, &path.plural);
+    let served = served.ok_or_else(no_such_resource)?.clone();
+    let is_known = path.subresource.is_empty() || served.resource.has_subresource(&path.subresource);
+    let is_namespace = path.plural == "namespaces";
+    let is_placed = served.resource.is_namespaced || path.namespace.is_empty() || is_namespace;
+    if !is_known || !is_placed || path.plural.is_empty() {
+        return Err(no_such_resource());
+    }
+    let target = Target {
+        namespace: match served.resource.is_namespaced {
+            true => path.namespace.clone(),
+            false => String::new(),
+        },
+        name: path.name.clone(),
+        subresource: path.subresource.clone(),
+        served,
+    };
+    let accepted = Accepted::of(request.accept).ok_or_else(not_acceptable)?;
+    let call = Call {
+        front,
+        request,
+        query,
+        target,
+        accepted,
+    };
+    let mut answer = match path.subresource.as_str() {
+        "" => call.of_objects(&info.verb)?,
+        _ => call.of_subresource(&info.verb, path)?,
+    };
+    let deprecated = DEPRECATED.iter().find(|(plural, _)| *plural == path.plural);
+    if let Some((_, why)) = deprecated.filter(|_| path.group.is_empty()) {
+        answer.warnings.push((*why).to_owned());
+    }
+    Ok(answer)
+}
+
+fn not_acceptable() -> Status {
+    Status {
+        code: 406,
+        reason: Some(Reason::NotAcceptable),
+        message: "406: Not Acceptable\n\nAvailable representations: application/json, \
+                  application/yaml, application/vnd.kubernetes.protobuf, \
+                  application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+            .to_owned(),
+        details: Some(Box::default()),
+        ..Status::bad_request("")
+    }
+}
+
+/// A request for a resource that is served.
+pub(crate) struct Call<'c> {
+    front: &'c Front,
+    request: &'c Request<'c>,
+    query: &'c Query<'c>,
+    target: Target,
+    accepted: Accepted,
+}
+
+impl Call<'_> {
+    fn of_objects(&self, verb: &str) -> Result<Answer, Status> {
+        let resource = &self.target.served.resource;
+        if !resource.has_verb(verb) {
+            return Err(self.not_allowed());
+        }
+        if !self.target.served.is_stored() {
+            return self.front.answer_review(self);
+        }
+        let server = &self.front.server;
+        match verb {
+            "get" => {
+                let entry = server.get(&self.target)?;
+                Ok(self.object(200, &entry.key, &entry.value, Vec::new()))
+            }
+            "list" => {
+                let options = ListOptions::read(self.query, &self.target)?;
+                let listed = server.list(&self.target, &options)?;
+                Ok(answer::list(&self.target.served, &listed, self.form()))
+            }
+            "watch" => {
+                let options = WatchOptions::read(self.query, &self.target)?;
+                let watching = server.watch(&self.target, &options);
+                Ok(answer::watch(&self.target.served, watching, &options, self.form()))
+            }
+            "create" => self.create(),
+            "update" => self.update(),
+            "patch" => self.patch(),
+            "delete" => self.delete(),
+            _ => self.delete_collection(),
+        }
+    }
+
+    fn create(&self) -> Result<Answer, Status> {
+        let read = self.read_body()?;
+        self.front.check_rights(self.request.user, &self.target, &read.value, None)?;
+        let options = self.write_options()?;
+        let target = self.in_namespace_of(&read.value);
+        let written = self.front.server.create(&target, read.value, &options)?;
+        Ok(self.written(written, read.warnings))
+    }
+
+    /// A path without a namespace may be used to make what is in one, if the object says in which.
+    fn in_namespace_of(&self, body: &Value) -> Target {
+        let mut target = self.target.clone();
+        if target.served.resource.is_namespaced && target.namespace.is_empty() {
+            let namespace = body["metadata"]["namespace"].as_str();
+            target.namespace = namespace.unwrap_or_default().to_owned();
+        }
+        target
+    }
+
+    fn update(&self) -> Result<Answer, Status> {
+        let read = self.read_body()?;
+        let server = &self.front.server;
+        let live = server.get(&self.target).ok();
+        let live = live.map(|it| it.value.to_value(&self.target.served.stored));
+        let user = self.request.user;
+        self.front.check_rights(user, &self.target, &read.value, live.as_ref())?;
+        let written = server.update(&self.target, read.value, &self.write_options()?)?;
+        Ok(self.written(written, read.warnings))
+    }
+
+    fn patch(&self) -> Result<Answer, Status> {
+        let options = self.write_options()?;
+        let server = &self.front.server;
+        let content_type = self.request.content_type;
+        if content_type.split(';').next().unwrap_or_default().trim() == APPLY {
+            if self.query.get("fieldManager").is_empty() {
+                return Err(patch_options_invalid(
+                    "fieldManager",
+                    "Required value: is required for apply patch",
+                    "FieldValueRequired",
+                ));
+            }
+            let applied = self.read_applied()?;
+            self.front.check_rights(self.request.user, &self.target, &applied.value, None)?;
+            let written = server.apply(&self.target, applied.value, &options)?;
+            return Ok(self.written(written, applied.warnings));
+        }
+        let patch_type = PatchType::of_content_type(content_type);
+        let patch_type = patch_type.ok_or_else(unsupported_patch)?;
+        if !self.query.get("force").is_empty() {
+            return Err(patch_options_invalid(
+                "force",
+                "Forbidden: may not be specified for non-apply patch",
+                "FieldValueForbidden",
+            ));
+        }
+        let text = self.text()?;
+        let user = self.request.user;
+        let front = self.front;
+        let check = |new: &Value, live: &Value| {
+            front.check_rights(user, &self.target, new, Some(live))
+        };
+        let written = server.patch(&self.target, patch_type, &text, &options, &check)?;
+        Ok(self.written(written, Vec::new()))
+    }
+
+    fn delete(&self) -> Result<Answer, Status> {
+        let options = self.delete_options()?;
+        let deleted = self.front.server.delete(&self.target, &options)?;
+        let resource = &self.target.served.resource;
+        match &deleted {
+            Deleted::Gone(entry) if !answers_with_object(&self.target) => {
+                let value = entry.value.to_value(resource);
+                let uid = value["metadata"]["uid"].as_str().unwrap_or_default();
+                let status = Status::deleted(resource.resource(), &self.target.name, uid);
+                Ok(Answer::value(200, &serde_json::to_value(&status).unwrap_or_default()))
+            }
+            Deleted::Gone(entry) | Deleted::Going(entry) => {
+                Ok(self.object(200, &entry.key, &entry.value, Vec::new()))
+            }
+        }
+    }
+
+    fn delete_collection(&self) -> Result<Answer, Status> {
+        let selected = ListOptions::read(self.query, &self.target)?;
+        let options = self.delete_options()?;
+        let entries = self.front.server.delete_collection(&self.target, &selected, &options)?;
+        let listed = crate::server::read::Listed {
+            entries,
+            version: self.front.server.store().version(),
+            token: String::new(),
+            remaining_count: None,
+        };
+        Ok(answer::list(&self.target.served, &listed, self.form()))
+    }
+
+    fn of_subresource(&self, verb: &str, path: &ResourcePath) -> Result<Answer, Status> {
+        let server = &self.front.server;
+        let (target, user) = (&self.target, self.request.user);
+        match (path.subresource.as_str(), verb) {
+            ("status" | "resize" | "ephemeralcontainers" | "approval", "get") => {
+                let entry = server.get(target)?;
+                Ok(self.object(200, &entry.key, &entry.value, Vec::new()))
+            }
+            ("status" | "resize" | "ephemeralcontainers" | "approval", "update") => self.update(),
+            ("status" | "resize" | "ephemeralcontainers" | "approval", "patch") => self.patch(),
+            ("finalize", "update") => {
+                let read = self.read_body()?;
+                let written = server.finalize(target, &read.value, &self.write_options()?)?;
+                Ok(self.written(written, read.warnings))
+            }
+            ("binding", "create") => {
+                let body = self.read_any("v1", "Binding")?;
+                server.bind(target, &body, &self.write_options()?)?;
+                Ok(Answer::success(201))
+            }
+            ("eviction", "create") => {
+                let body = self.read_any("policy/v1", "Eviction")?;
+                let dry_run = self.write_options()?.dry_run;
+                server.evict(target, &body, dry_run)?;
+                Ok(Answer::success(201))
+            }
+            ("scale", "get") => Ok(Answer::value(200, &server.scale(target)?)),
+            ("scale", "update" | "patch") => self.set_scale(verb),
+            ("token", "create") => {
+                let body = self.read_any("authentication.k8s.io/v1", "TokenRequest")?;
+                Ok(Answer::value(201, &self.front.request_token(target, &body)?))
+            }
+            ("log", "get") => self.log(),
+            ("exec" | "attach" | "portforward" | "proxy", _) => {
+                server.get(target)?;
+                let _ = user;
+                Err(Status {
+                    code: 501,
+                    reason: None,
+                    message: format!(
+                        "{} is not possible: nothing really runs on the simulated nodes of this \
+                         cluster",
+                        path.subresource
+                    ),
+                    ..Status::bad_request("")
+                })
+            }
+            _ => Err(self.not_allowed()),
+        }
+    }
+
+    fn set_scale(&self, verb: &str) -> Result<Answer, Status> {
+        let options = self.write_options()?;
+        let server = &self.front.server;
+        let scale_type = &**outrank_api::resource_type::scale();
+        let scale = match verb {
+            "update" => {
+                let body = self.read_any("autoscaling/v1", "Scale")?;
+                server.set_scale(&self.target, &options, &|_| Ok(body.clone()))?
+            }
+            _ => {
+                let patch_type = PatchType::of_content_type(self.request.content_type);
+                let patch_type = patch_type.ok_or_else(unsupported_patch)?;
+                let text = self.text()?;
+                let validation = options.field_validation;
+                server.set_scale(&self.target, &options, &|old| {
+                    outrank_api::patch::apply(scale_type, old, patch_type, &text, validation)
+                        .map(|body| body.value)
+                })?
+            }
+        };
+        Ok(Answer::value(200, &scale))
+    }
+
+    /// Nothing really runs, so nothing is logged; who asks for a container that is not there is
+    /// told so.
+    fn log(&self) -> Result<Answer, Status> {
+        let entry = self.front.server.get(&self.target)?;
+        let pod = entry.value.to_value(&self.target.served.stored);
+        let names = |field: &str| {
+            let containers = pod["spec"][field].as_array().into_iter().flatten();
+            containers.filter_map(|it| it["name"].as_str()).collect::<Vec<_>>()
+        };
+        let (containers, asked) = (names("containers"), self.query.get("container"));
+        let is_there = names("initContainers").contains(&asked) || containers.contains(&asked);
+        if !asked.is_empty() && !is_there {
+            return Err(Status::bad_request(format!(
+                "container {asked} is not valid for pod {}",
+                self.target.name
+            )));
+        }
+        if asked.is_empty() && containers.len() > 1 {
+            return Err(Status::bad_request(format!(
+                "a container name must be specified for pod {}, choose one of: [{}]",
+                self.target.name,
+                containers.join(" ")
+            )));
+        }
+        Ok(Answer::text(200, ""))
+    }
+
+    fn form(&self) -> answer::Form<'_> {
+        answer::Form {
+            accepted: self.accepted,
+            include_object: self.query.get("includeObject"),
+            now: self.front.server.clock().now(),
+        }
+    }
+
+    pub(crate) fn object(
+        &self,
+        code: u16,
+        key: &outrank_store::Key,
+        object: &crate::stored_object::StoredObject,
+        warnings: Vec<String>,
+    ) -> Answer {
+        answer::object(code, &self.target.served, key, object, self.form(), warnings)
+    }
+
+    fn written(&self, written: Written, mut warnings: Vec<String>) -> Answer {
+        let code = if written.is_new { 201 } else { 200 };
+        warnings.extend(written.warnings);
+        self.object(code, &written.key, &written.object, warnings)
+    }
+
+    fn write_options(&self) -> Result<WriteOptions, Status> {
+        let dry_run = dry_run(self.query)?;
+        let validation = self.query.get("fieldValidation");
+        let field_validation = FieldValidation::parse(validation).ok_or_else(|| {
+            Status::unprocessable(format!(
+                "CreateOptions.meta.k8s.io \"\" is invalid: fieldValidation: Invalid value: \
+                 {validation:?}: unsupported value, supported values: \"Ignore\", \"Strict\", \
+                 \"Warn\""
+            ))
+        })?;
+        Ok(WriteOptions {
+            manager: manager(self.query, self.request.user_agent)?,
+            dry_run,
+            field_validation,
+            force: self.query.is_true("force"),
+        })
+    }
+
+    fn delete_options(&self) -> Result<DeleteOptions, Status> {
+        let body = match self.request.body.is_empty() {
+            true => Value::Null,
+            false => self.read_any("v1", "DeleteOptions")?,
+        };
+        let mut options = DeleteOptions::read(&body)?;
+        options.dry_run |= dry_run(self.query)?;
+        if let Ok(seconds) = self.query.get("gracePeriodSeconds").parse() {
+            options.grace_seconds = Some(seconds);
+        }
+        match self.query.get("propagationPolicy") {
+            "" => {}
+            policy => options.propagation = Some(policy.to_owned()),
+        }
+        Ok(options)
+    }
+
+    /// The body as an object of the type that is served.
+    fn read_body(&self) -> Result<request_body::Body, Status> {
+        let resource = &self.target.served.resource;
+        let validation = self.write_options()?.field_validation;
+        match Sent::of(self.request.content_type) {
+            Some(Sent::Protobuf) => {
+                let value = self.read_protobuf()?;
+                let text = value.to_string();
+                request_body::read(resource, &text, FieldValidation::Ignore)
+            }
+            Some(_) => request_body::read(resource, &self.text()?, validation),
+            None => Err(unsupported_body()),
+        }
+    }
+
+    /// A configuration that is applied.
+    fn read_applied(&self) -> Result<request_body::Body, Status> {
+        let resource = &self.target.served.resource;
+        let validation = self.write_options()?.field_validation;
+        let text = yaml_as_json(&self.request.body)?;
+        outrank_api::server_side_apply::read(resource, &text, validation)
+    }
+
+    /// The body as an object that is not stored.
+    pub(crate) fn read_any(&self, api_version: &str, kind: &str) -> Result<Value, Status> {
+        let mut value = match Sent::of(self.request.content_type) {
+            Some(Sent::Protobuf) => self.read_protobuf()?,
+            Some(_) => serde_json::from_str(&self.text()?).map_err(|error| {
+                Status::bad_request(format!(
+                    "couldn't get version/kind; json parse error: {error}"
+                ))
+            })?,
+            None => return Err(unsupported_body()),
+        };
+        let Value::Object(fields) = &mut value else {
+            return Err(Status::bad_request(format!("a {kind} must be a JSON object")));
+        };
+        let given = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
+        if !given.is_empty() && given != kind {
+            return Err(Status::bad_request(format!(
+                "{given} cannot be handled as a {kind}"
+            )));
+        }
+        fields.insert("kind".to_owned(), json!(kind));
+        fields.entry("apiVersion").or_insert_with(|| json!(api_version));
+        Ok(value)
+    }
+
+    fn read_protobuf(&self) -> Result<Value, Status> {
+        let decoded = outrank_protobuf::decode(&self.request.body);
+        let decoded = decoded.map_err(|error| Status::bad_request(error.to_string()))?;
+        Ok(decoded.object)
+    }
+
+    /// The body as JSON text.
+    fn text(&self) -> Result<String, Status> {
+        if Sent::of(self.request.content_type) == Some(Sent::Yaml) {
+            return yaml_as_json(&self.request.body);
+        }
+        let text = std::str::from_utf8(&self.request.body);
+        let text = text.map_err(|_| Status::bad_request("the body is not valid UTF-8"))?;
+        Ok(text.to_owned())
+    }
+
+    fn not_allowed(&self) -> Status {
+        Status {
+            code: 405,
+            reason: Some(Reason::MethodNotAllowed),
+            message: "the server does not allow this method on the requested resource".to_owned(),
+            details: Some(Box::default()),
+            ..Status::bad_request("")
+        }
+    }
+
+    pub(crate) fn user(&self) -> &User {
+        self.request.user
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+}
+
+/// YAML as JSON text; JSON is YAML, too.
+fn yaml_as_json(body: &[u8]) -> Result<String, Status> {
+    let values = outrank_api::document::values(body);
+    let values = values.map_err(|error| {
+        Status::bad_request(format!("error converting YAML to JSON: {error}"))
+    })?;
+    match <[Value; 1]>::try_from(values) {
+        Ok([value]) => Ok(value.to_string()),
+        Err(_) => Err(Status::bad_request("the body must be one document of YAML")),
+    }
+}
+
+fn dry_run(query: &Query<'_>) -> Result<bool, Status> {
+    let mut is_dry = false;
+    for value in query.all("dryRun") {
+        match value {
+            "" => {}
+            "All" => is_dry = true,
+            other => {
+                return Err(Status::unprocessable(format!(
+                    "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: \
+                     {other:?}: supported values: \"All\""
+                )));
+            }
+        }
+    }
+    Ok(is_dry)
+}
+
+/// The name of a client: as it calls itself, or the first word of its user agent.
+///
+/// Source: `managerOrUserAgent`, `k8s.io/apiserver/pkg/endpoints/handlers/create.go`.
+fn manager(query: &Query<'_>, user_agent: &str) -> Result<String, Status> {
+    const CHARACTERS_MAX: usize = 128;
+    let named = query.get("fieldManager");
+    if named.chars().count() > CHARACTERS_MAX {
+        return Err(Status::unprocessable(format!(
+            "CreateOptions.meta.k8s.io \"\" is invalid: fieldManager: Too long: may not be more \
+             than {CHARACTERS_MAX} bytes"
+        )));
+    }
+    if !named.is_empty() {
+        return Ok(named.to_owned());
+    }
+    let name = user_agent.split('/').next().unwrap_or_default();
+    let shown = name.chars().filter(|c| !c.is_control()).take(CHARACTERS_MAX);
+    Ok(shown.collect())
+}
+
+fn unsupported_body() -> Status {
+    Status::unsupported_media_type(&[
+        "application/json",
+        "application/yaml",
+        "application/vnd.kubernetes.protobuf",
+    ])
+}
+
+fn unsupported_patch() -> Status {
+    Status {
+        code: 415,
+        reason: Some(Reason::UnsupportedMediaType),
+        message: "415: Unsupported Media Type".to_owned(),
+        details: Some(Box::default()),
+        ..Status::bad_request("")
+    }
+}
+
+fn patch_options_invalid(field: &str, why: &str, reason: &str) -> Status {
+    let cause = outrank_api::status::StatusCause {
+        reason: reason.to_owned(),
+        message: why.to_owned(),
+        field: field.to_owned(),
+    };
+    Status {
+        code: 422,
+        reason: Some(Reason::Invalid),
+        message: format!("PatchOptions.meta.k8s.io \"\" is invalid: {field}: {why}"),
+        details: Some(Box::new(outrank_api::status::StatusDetails {
+            group: "meta.k8s.io".to_owned(),
+            kind: "PatchOptions".to_owned(),
+            causes: vec![cause],
+            ..Default::default()
+        })),
+        ..Status::bad_request("")
+    }
+}
+
+/// Kinds whose deletion is answered with the object even if it is gone
+/// (`ReturnDeletedObject`).
+fn answers_with_object(target: &Target) -> bool {
+    let stored = &target.served.stored;
+    match stored.group.as_str() {
+        "" => matches!(
+            stored.plural.as_str(),
+            "pods"
+                | "namespaces"
+                | "persistentvolumeclaims"
+                | "persistentvolumes"
+                | "podtemplates"
+                | "resourcequotas"
+                | "serviceaccounts"
+                | "services"
+        ),
+        "storage.k8s.io" => !matches!(stored.plural.as_str(), "csistoragecapacities"),
+        _ => false,
+    }
+}

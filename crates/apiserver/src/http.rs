@@ -1,0 +1,333 @@
+//! The server on the network: connections, TLS, limits.
+//!
+//! Whoever connects may be slow, hostile or broken. So everything has a limit: connections,
+//! requests at a time, watches, the size of headers and bodies, and the time that a handshake, a
+//! request's head and its body may take. What is over a limit is refused with a status that says
+//! so; others are answered on.
+
+mod body;
+mod limits;
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use outrank_api::status::{Reason, Status, warning_header};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use uuid::Uuid;
+
+use crate::answer::{Answer, Body};
+use crate::front::Front;
+use crate::handler;
+
+pub use body::AnswerBody;
+pub use limits::Limits;
+use limits::Permits;
+
+/// A server that listens.
+pub struct HttpServer {
+    listener: TcpListener,
+    tls: TlsAcceptor,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    front: Arc<Front>,
+    limits: Limits,
+    permits: Permits,
+    /// True once the server is to end.
+    is_ending: watch::Receiver<bool>,
+}
+
+/// Ends a server.
+#[derive(Clone, Debug)]
+pub struct Stop(Arc<watch::Sender<bool>>);
+
+impl Stop {
+    /// Has the server end: it takes no more connections, and ends its watches.
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+impl HttpServer {
+    /// A server that listens at an address; port 0 is any that is free.
+    ///
+    /// # Errors
+    ///
+    /// If the address cannot be listened at.
+    pub async fn bind(
+        address: SocketAddr,
+        tls: Arc<ServerConfig>,
+        front: Arc<Front>,
+        limits: Limits,
+    ) -> io::Result<(Self, Stop)> {
+        let listener = TcpListener::bind(address).await?;
+        let (sender, is_ending) = watch::channel(false);
+        let shared = Shared {
+            front,
+            permits: Permits::new(&limits),
+            limits,
+            is_ending,
+        };
+        let server = Self {
+            listener,
+            tls: TlsAcceptor::from(tls),
+            shared: Arc::new(shared),
+        };
+        Ok((server, Stop(Arc::new(sender))))
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    ///
+    /// If the system cannot say.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until it is stopped. What was begun then has some time to end.
+    pub async fn serve(self) {
+        let graceful = GracefulShutdown::new();
+        let mut is_ending = self.shared.is_ending.clone();
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                _ = is_ending.wait_for(|it| *it) => break,
+            };
+            let Ok((stream, _)) = accepted else {
+                // Mostly there are no more file descriptors; some will be free soon.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            };
+            // Who finds no place waits outside: the connection is closed.
+            let Some(permit) = self.shared.permits.connection() else {
+                continue;
+            };
+            let (tls, shared) = (self.tls.clone(), self.shared.clone());
+            let watcher = graceful.watcher();
+            tokio::spawn(async move {
+                serve_connection(stream, tls, shared, watcher).await;
+                drop(permit);
+            });
+        }
+        let patience = self.shared.limits.shutdown;
+        let _ = tokio::time::timeout(patience, graceful.shutdown()).await;
+    }
+}
+
+async fn serve_connection(
+    stream: TcpStream,
+    tls: TlsAcceptor,
+    shared: Arc<Shared>,
+    watcher: hyper_util::server::graceful::Watcher,
+) {
+    let _ = stream.set_nodelay(true);
+    let handshake = tokio::time::timeout(shared.limits.handshake, tls.accept(stream));
+    // Who speaks no TLS gets no answer: there is none that it would understand.
+    let Ok(Ok(stream)) = handshake.await else {
+        return;
+    };
+    let (_, connection) = stream.get_ref();
+    let certificates = connection.peer_certificates();
+    let certificate = certificates.and_then(|it| it.first()).map(|it| it.to_vec());
+    let certificate: Option<Arc<[u8]>> = certificate.map(Into::into);
+    let limits = shared.limits.clone();
+    let service = service_fn(move |request| {
+        let (shared, certificate) = (shared.clone(), certificate.clone());
+        async move { Ok::<_, Infallible>(respond(&shared, certificate.as_deref(), request).await) }
+    });
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head)
+        .max_buf_size(limits.head_bytes.max(8 * 1024))
+        .max_headers(limits.headers);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
+        .max_concurrent_streams(limits.streams)
+        .keep_alive_interval(limits.keep_alive)
+        .keep_alive_timeout(limits.keep_alive_timeout);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let _ = watcher.watch(connection.into_owned()).await;
+}
+
+async fn respond(
+    shared: &Arc<Shared>,
+    certificate: Option<&[u8]>,
+    request: Request<Incoming>,
+) -> Response<AnswerBody> {
+    let accepts_gzip = accepts_gzip(request.headers());
+    let is_head = request.method() == hyper::Method::HEAD;
+    let started = std::time::Instant::now();
+    let (answer, verb) = match shared.permits.request() {
+        Some(_permit) => answer_to(shared, certificate, request).await,
+        None => (Answer::status(&too_many_requests()), String::new()),
+    };
+    shared.front.measure(&verb, answer.code, started.elapsed());
+    let mut response = Response::new(AnswerBody::empty());
+    let code = hyper::StatusCode::from_u16(answer.code);
+    *response.status_mut() = code.unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
+    write_headers(response.headers_mut(), &answer);
+    *response.body_mut() = match answer.body {
+        Body::Whole(_) if is_head => AnswerBody::empty(),
+        Body::Whole(bytes) => match accepts_gzip && bytes.len() >= limits::GZIP_BYTES_MIN {
+            true => {
+                let encoding = HeaderValue::from_static("gzip");
+                response.headers_mut().insert(header::CONTENT_ENCODING, encoding);
+                AnswerBody::whole(body::gzip(&bytes))
+            }
+            false => AnswerBody::whole(bytes),
+        },
+        Body::Watch(watch) => match shared.permits.watch() {
+            Some(permit) => {
+                let clock = shared.front.server.clock().clone();
+                AnswerBody::watch(*watch, clock, shared.is_ending.clone(), permit)
+            }
+            None => {
+                *response.status_mut() = hyper::StatusCode::TOO_MANY_REQUESTS;
+                let status = serde_json::to_vec(&too_many_requests()).unwrap_or_default();
+                AnswerBody::whole(status.into())
+            }
+        },
+    };
+    response
+}
+
+async fn answer_to(
+    shared: &Arc<Shared>,
+    certificate: Option<&[u8]>,
+    request: Request<Incoming>,
+) -> (Answer, String) {
+    let (head, incoming) = request.into_parts();
+    let path = head.uri.path();
+    let verb = head.method.as_str().to_owned();
+    if path.len() > crate::request::PATH_BYTES_MAX {
+        let status = Status {
+            code: 414,
+            reason: None,
+            message: format!(
+                "the path is longer than {} bytes",
+                crate::request::PATH_BYTES_MAX
+            ),
+            ..Status::bad_request("")
+        };
+        return (Answer::status(&status), verb);
+    }
+    let user = match shared.front.authenticate(&head.headers, certificate) {
+        Ok(user) => user,
+        Err(status) => return (Answer::status(&status), verb),
+    };
+    let body = match read_body(&shared.limits, &head.headers, incoming).await {
+        Ok(body) => body,
+        Err(status) => return (Answer::status(&status), verb),
+    };
+    let text = |name: HeaderName| {
+        let values = head.headers.get_all(name).iter();
+        let texts = values.filter_map(|value| value.to_str().ok());
+        texts.collect::<Vec<_>>().join(",")
+    };
+    let (accept, content_type) = (text(header::ACCEPT), text(header::CONTENT_TYPE));
+    let (user_agent, if_none_match) = (text(header::USER_AGENT), text(header::IF_NONE_MATCH));
+    let request = handler::Request {
+        method: head.method.as_str(),
+        path,
+        query: head.uri.query().unwrap_or_default(),
+        accept: &accept,
+        content_type: &content_type,
+        user_agent: &user_agent,
+        if_none_match: &if_none_match,
+        user: &user,
+        body,
+    };
+    // Decisions take a while, and a durable store waits for the disk: others go on meanwhile.
+    let answer = tokio::task::block_in_place(|| handler::handle(&shared.front, &request));
+    (answer, verb)
+}
+
+async fn read_body(
+    limits: &Limits,
+    headers: &HeaderMap,
+    incoming: Incoming,
+) -> Result<Bytes, Status> {
+    let too_large = || Status::too_large(format!("limit is {}", limits.body_bytes));
+    let announced = headers.get(header::CONTENT_LENGTH);
+    let announced = announced.and_then(|it| it.to_str().ok()?.parse::<usize>().ok());
+    if announced.is_some_and(|bytes| bytes > limits.body_bytes) {
+        return Err(too_large());
+    }
+    let whole = Limited::new(incoming, limits.body_bytes).collect();
+    match tokio::time::timeout(limits.body, whole).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(Status::bad_request("the body could not be read")),
+        Err(_) => Err(Status {
+            code: 408,
+            reason: Some(Reason::Timeout),
+            message: format!(
+                "the body did not arrive within {} seconds",
+                limits.body.as_secs()
+            ),
+            ..Status::bad_request("")
+        }),
+    }
+}
+
+fn too_many_requests() -> Status {
+    Status {
+        code: 429,
+        reason: Some(Reason::TooManyRequests),
+        message: "Too many requests, please try again later.".to_owned(),
+        details: Some(Box::new(outrank_api::status::StatusDetails {
+            retry_after_seconds: 1,
+            ..Default::default()
+        })),
+        ..Status::bad_request("")
+    }
+}
+
+fn write_headers(headers: &mut HeaderMap, answer: &Answer) {
+    let mut set = |name: HeaderName, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.append(name, value);
+        }
+    };
+    set(HeaderName::from_static("audit-id"), &Uuid::new_v4().to_string());
+    set(header::CACHE_CONTROL, "no-cache, private");
+    set(header::CONTENT_TYPE, answer.content_type);
+    set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    if let Some(etag) = &answer.etag {
+        set(header::ETAG, etag);
+        set(header::VARY, "Accept");
+    }
+    if answer.retry_after_seconds > 0 {
+        set(header::RETRY_AFTER, &answer.retry_after_seconds.to_string());
+    }
+    for warning in &answer.warnings {
+        set(header::WARNING, &warning_header(warning));
+    }
+}
+
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::ACCEPT_ENCODING).iter();
+    let mut texts = values.filter_map(|it| it.to_str().ok());
+    texts.any(|text| text.split(',').any(|it| it.split(';').next().unwrap_or("").trim() == "gzip"))
+}

@@ -1,0 +1,159 @@
+//! Bodies of answers: bytes, or the stream of a watch.
+
+use std::convert::Infallible;
+use std::io::Write as _;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+use crate::answer::WatchBody;
+use crate::clock::Clock;
+use crate::server::watch::WatchEvent;
+
+/// How long a watch lasts if the client does not say. Source: `--min-request-timeout` of
+/// kube-apiserver.
+const WATCH_SECONDS_DEFAULT: u64 = 1_800;
+
+/// How often a client is told how far its watch has come.
+const BOOKMARKS_EVERY: Duration = Duration::from_secs(60);
+
+/// How long a client may take to read what it was sent, before its watch is ended.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many batches of events wait for a client that reads slowly.
+const BATCHES_MAX: usize = 2;
+
+/// The body of an answer.
+pub struct AnswerBody(Content);
+
+enum Content {
+    Whole(Option<Bytes>),
+    Stream(mpsc::Receiver<Bytes>),
+}
+
+impl AnswerBody {
+    pub(super) fn empty() -> Self {
+        Self(Content::Whole(None))
+    }
+
+    pub(super) fn whole(bytes: Bytes) -> Self {
+        Self(Content::Whole(Some(bytes)))
+    }
+
+    /// The events of a watch, until it ends, the client goes, or the server stops.
+    pub(super) fn watch(
+        watch: WatchBody,
+        clock: Clock,
+        is_ending: watch::Receiver<bool>,
+        permit: OwnedSemaphorePermit,
+    ) -> Self {
+        let (sender, receiver) = mpsc::channel(BATCHES_MAX);
+        tokio::spawn(async move {
+            send_events(watch, clock, is_ending, sender).await;
+            drop(permit);
+        });
+        Self(Content::Stream(receiver))
+    }
+}
+
+async fn send_events(
+    watch: WatchBody,
+    clock: Clock,
+    mut is_ending: watch::Receiver<bool>,
+    sender: mpsc::Sender<Bytes>,
+) {
+    let WatchBody {
+        mut watching,
+        mut writer,
+        timeout_seconds,
+        allows_bookmarks,
+    } = watch;
+    let seconds = timeout_seconds.unwrap_or(WATCH_SECONDS_DEFAULT);
+    let end = Instant::now() + Duration::from_secs(seconds.min(86_400));
+    let mut bookmark_at = Instant::now() + BOOKMARKS_EVERY;
+    loop {
+        let mut out = Vec::new();
+        let events = watching.next_batch();
+        for event in &events {
+            writer.write(&mut out, event, clock.now());
+        }
+        let now = Instant::now();
+        let is_over = now >= end || *is_ending.borrow();
+        let is_due = now >= bookmark_at || is_over;
+        if allows_bookmarks && is_due && events.is_empty() && !watching.has_initial_events() {
+            bookmark_at = now + BOOKMARKS_EVERY;
+            let bookmark = WatchEvent::Bookmark {
+                version: watching.position(),
+                ends_initial_events: false,
+            };
+            writer.write(&mut out, &bookmark, clock.now());
+        }
+        if !out.is_empty() {
+            let sent = tokio::time::timeout(PATIENCE, sender.send(out.into()));
+            if !matches!(sent.await, Ok(Ok(()))) {
+                return;
+            }
+        }
+        let is_failed = matches!(events.last(), Some(WatchEvent::Error(_)));
+        if is_failed || is_over && events.is_empty() {
+            return;
+        }
+        if !events.is_empty() {
+            continue;
+        }
+        let wake = if allows_bookmarks { end.min(bookmark_at) } else { end };
+        tokio::select! {
+            () = watching.changed() => {}
+            () = sleep_until(wake) => {}
+            () = sender.closed() => return,
+            _ = is_ending.wait_for(|it| *it) => {}
+        }
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.0 {
+            Content::Whole(bytes) => Poll::Ready(bytes.take().map(|it| Ok(Frame::data(it)))),
+            Content::Stream(receiver) => {
+                let next = receiver.poll_recv(context);
+                next.map(|bytes| bytes.map(|it| Ok(Frame::data(it))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(&self.0, Content::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Content::Whole(bytes) => {
+                let length = bytes.as_ref().map_or(0, Bytes::len);
+                SizeHint::with_exact(u64::try_from(length).unwrap_or(u64::MAX))
+            }
+            Content::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// The bytes, compressed quickly rather than well.
+pub(super) fn gzip(bytes: &[u8]) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(1));
+    // Writing into memory does not fail.
+    let _ = encoder.write_all(bytes);
+    encoder.finish().unwrap_or_default().into()
+}

@@ -1,0 +1,131 @@
+//! What admission plugins look up, as it is in the store at the time of a request.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use outrank_admission::namespace_lifecycle::NamespacePhase;
+use outrank_admission::{Cluster, PriorityResolver};
+use outrank_api::decode::Typed;
+use outrank_api::resource_type::ResourceType;
+use outrank_api::types::{LimitRange, PriorityClass, RuntimeClass};
+use outrank_store::{Key, ListQuery, Range, Store};
+
+use crate::stored_object::StoredObject;
+
+/// The priority classes, compiled; made again when one of them has changed.
+#[derive(Debug, Default)]
+pub(crate) struct PriorityClasses {
+    changes: AtomicU64,
+    resolver: Mutex<Option<(u64, Arc<PriorityResolver>)>>,
+}
+
+/// What the store calls priority classes.
+const PRIORITY_CLASSES: &str = "priorityclasses.scheduling.k8s.io";
+
+impl PriorityClasses {
+    /// Notes that an object has changed, after it has.
+    pub(crate) fn note(&self, key: &Key) {
+        if &*key.resource == PRIORITY_CLASSES {
+            self.changes.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// The classes that there are.
+    pub(crate) fn resolver(&self, store: &Store<StoredObject>) -> Arc<PriorityResolver> {
+        // Read before the classes: what changes after it is seen the next time.
+        let changes = self.changes.load(Ordering::SeqCst);
+        let mut known = self.resolver.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, resolver)) = &*known
+            && *at == changes
+        {
+            return resolver.clone();
+        }
+        let classes: Vec<PriorityClass> = typed_within(store, "");
+        let resolver = Arc::new(PriorityResolver::new(&classes));
+        *known = Some((changes, resolver.clone()));
+        resolver
+    }
+}
+
+/// What plugins look up for one request.
+pub(crate) struct Lookups<'s> {
+    store: &'s Store<StoredObject>,
+    resolver: Arc<PriorityResolver>,
+    limit_ranges: Vec<LimitRange>,
+    runtime_classes: Vec<RuntimeClass>,
+}
+
+impl<'s> Lookups<'s> {
+    /// For a request about a resource in a namespace.
+    pub(crate) fn new(
+        store: &'s Store<StoredObject>,
+        classes: &PriorityClasses,
+        resource: &ResourceType,
+        namespace: &str,
+    ) -> Self {
+        let is_limited = matches!(resource.plural.as_str(), "pods" | "persistentvolumeclaims");
+        let limit_ranges = match is_limited && resource.group.is_empty() {
+            true => typed_within(store, namespace),
+            false => Vec::new(),
+        };
+        let runtime_classes = match resource.plural.as_str() {
+            "pods" => typed_within(store, ""),
+            _ => Vec::new(),
+        };
+        Self {
+            store,
+            resolver: classes.resolver(store),
+            limit_ranges,
+            runtime_classes,
+        }
+    }
+}
+
+impl Cluster for Lookups<'_> {
+    fn priority_classes(&self) -> &PriorityResolver {
+        &self.resolver
+    }
+
+    fn namespace(&self, name: &str) -> Option<NamespacePhase> {
+        let namespace = self.store.get(&Key::new("namespaces", "", name))?;
+        Some(match namespace.value.is_deleting() {
+            true => NamespacePhase::Terminating,
+            false => NamespacePhase::Active,
+        })
+    }
+
+    fn limit_ranges(&self, _namespace: &str) -> Vec<&LimitRange> {
+        self.limit_ranges.iter().collect()
+    }
+
+    fn runtime_class(&self, name: &str) -> Option<&RuntimeClass> {
+        let mut classes = self.runtime_classes.iter();
+        classes.find(|class| class.metadata.name == name)
+    }
+}
+
+/// The objects of a type in a namespace, by name. One that cannot be read is left out.
+pub(crate) fn typed_within<T: Typed>(store: &Store<StoredObject>, namespace: &str) -> Vec<T>
+where
+    T: serde::de::DeserializeOwned,
+{
+    let entries = entries_within(store, &T::KIND.resource().to_string(), namespace);
+    let objects = entries.into_iter();
+    let objects = objects.map(|entry| serde_json::from_slice(entry.value.json()));
+    objects.filter_map(Result::ok).collect()
+}
+
+/// The entries of a resource in a namespace, by name; of all namespaces if it is empty.
+pub(crate) fn entries_within(
+    store: &Store<StoredObject>,
+    resource: &str,
+    namespace: &str,
+) -> Vec<outrank_store::Entry<StoredObject>> {
+    let range = match namespace {
+        "" => Range::resource(resource),
+        namespace => Range::namespace(resource, namespace),
+    };
+    let list = store.list(&range, &ListQuery::default());
+    // A list of what is there now has no reason to fail.
+    list.map(|list| list.entries).unwrap_or_default()
+}

@@ -1,0 +1,146 @@
+//! Making an object.
+
+use std::sync::Arc;
+
+use outrank_admission::write::Stamp;
+use outrank_admission::{Attributes, Operation as Admitted};
+use outrank_api::status::Status;
+use outrank_store::{CommitError, Key, Operation};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::quota::Quotas;
+use super::{ApiServer, Target, WriteOptions, Written, prepare, refused_commit, with_version};
+use crate::generated_name;
+use crate::stored_object::StoredObject;
+use crate::versions;
+
+/// How often a name is generated anew if it is taken.
+///
+/// Source: `maxNameGenerationCreateAttempts` of `generic/registry/store.go`, Kubernetes 1.36.
+const NAMES_TRIED: usize = 8;
+
+impl ApiServer {
+    /// Makes an object. The body has been read: it is of the type that is served.
+    ///
+    /// # Errors
+    ///
+    /// The answer, if the request is refused.
+    pub fn create(
+        &self,
+        target: &Target,
+        body: Value,
+        options: &WriteOptions,
+    ) -> Result<Written, Status> {
+        let served = &target.served;
+        let body = versions::to_stored(&served.resource, &served.stored, body);
+        let is_generated = name_of(&body).is_none();
+        let mut tried = 1;
+        loop {
+            match self.create_once(target, body.clone(), options) {
+                Err(refused) if is_generated && tried < NAMES_TRIED && is_taken(&refused) => {
+                    tried += 1;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn create_once(
+        &self,
+        target: &Target,
+        mut body: Value,
+        options: &WriteOptions,
+    ) -> Result<Written, Status> {
+        let stored = &target.served.stored;
+        let uid = Uuid::new_v4().to_string();
+        let (now, suffix) = (self.now(), generated_name::suffix());
+        let stamp = Stamp {
+            now: &now,
+            uid: &uid,
+            suffix: &suffix,
+            manager: &options.manager,
+        };
+        let name = name_of(&body).unwrap_or_default();
+        let attributes = Attributes {
+            namespace: &target.namespace,
+            name: &name,
+            dry_run: options.dry_run,
+            ..Attributes::of(Admitted::Create, stored)
+        };
+        self.prepare_new(target, &mut body, &now)?;
+        let written = self.with_writes(target, |writes| writes.create(&attributes, body, stamp))?;
+        let (mut value, mut warnings) = (written.value, written.warnings);
+        warnings.extend(self.complete_new(target, &mut value)?);
+        let name = name_of(&value).unwrap_or_default();
+        let key = Key::new(&target.served.store_name, &target.namespace, &name);
+        let object = self.store_new(target, &key, value, options)?;
+        Ok(Written {
+            object,
+            key,
+            is_new: true,
+            warnings,
+        })
+    }
+
+    /// Stores a new object, and what it adds to quotas.
+    fn store_new(
+        &self,
+        target: &Target,
+        key: &Key,
+        value: Value,
+        options: &WriteOptions,
+    ) -> Result<Arc<StoredObject>, Status> {
+        loop {
+            let quotas = Quotas::of(self, target, &value, None, options.dry_run)?;
+            if self.store().get(key).is_some() {
+                let resource = target.served.resource.resource();
+                return Err(Status::already_exists(resource, &key.name));
+            }
+            if options.dry_run {
+                return Ok(Arc::new(StoredObject::new(&key.resource, value)));
+            }
+            let count = quotas.charges.len();
+            let mut operations = quotas.into_operations();
+            operations.push(Operation::Create {
+                key: key.clone(),
+                make: with_version(key.resource.clone(), value.clone()),
+            });
+            match self.commit(operations) {
+                Ok(mut entries) => match entries.pop() {
+                    Some(entry) => return Ok(entry.value),
+                    None => return Err(Status::internal_error("nothing was stored")),
+                },
+                // A quota has changed meanwhile: it is asked again.
+                Err(CommitError::Conflict { index, .. } | CommitError::NotFound { index, .. })
+                    if index < count => {}
+                Err(error) => return Err(refused_commit(&error, target)),
+            }
+        }
+    }
+
+    /// What is written before admission looks at a new object.
+    fn prepare_new(&self, target: &Target, body: &mut Value, now: &str) -> Result<(), Status> {
+        prepare::new_object(target, body, now)
+    }
+
+    /// What is written into a new object that is otherwise complete; warnings.
+    fn complete_new(&self, target: &Target, value: &mut Value) -> Result<Vec<String>, Status> {
+        match target.served.store_name.as_ref() {
+            "services" => self.0.addresses.allocate(value).map(|()| Vec::new()),
+            crate::custom_types::DEFINITIONS => {
+                crate::custom_types::accept(&self.types(), value)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+fn name_of(value: &Value) -> Option<String> {
+    let name = value.pointer("/metadata/name").and_then(Value::as_str)?;
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+fn is_taken(refused: &Status) -> bool {
+    refused.reason == Some(outrank_api::status::Reason::AlreadyExists)
+}

@@ -1,0 +1,443 @@
+//! Parts of objects that are written by themselves, and things that are done to objects.
+
+use std::collections::BTreeMap;
+
+use outrank_api::decode::{Object, ObjectKind, decode_value};
+use outrank_api::field_error::FieldError;
+use outrank_api::resource_type::ResourceType;
+use outrank_api::status::{Qualified, Reason, Status, StatusCause, StatusDetails};
+use outrank_api::types::{Pod, PodDisruptionBudget};
+use outrank_controllers::eviction;
+use outrank_store::{CommitError, Entry, Operation};
+use serde_json::{Value, json};
+
+use super::delete::{DeleteOptions, Deleted};
+use super::{ApiServer, Target, WriteOptions, Written, with_version};
+use crate::lookups::entries_within;
+use crate::stored_object::StoredObject;
+
+/// Kinds of which the number of replicas is a subresource: where it is wanted, where it is told,
+/// and where the selector is.
+const SCALED: [(&str, &str); 4] = [
+    ("replicationcontrollers", ""),
+    ("deployments", "apps"),
+    ("replicasets", "apps"),
+    ("statefulsets", "apps"),
+];
+
+impl ApiServer {
+    /// Binds a pod to a node.
+    ///
+    /// # Errors
+    ///
+    /// If the pod has a node, or is being deleted.
+    pub fn bind(
+        &self,
+        target: &Target,
+        binding: &Value,
+        options: &WriteOptions,
+    ) -> Result<Written, Status> {
+        let node = binding["target"]["name"].as_str().unwrap_or_default();
+        let kind = binding["target"]["kind"].as_str().unwrap_or_default();
+        if node.is_empty() || !matches!(kind, "" | "Node") {
+            let error = match node {
+                "" => FieldError::required("target.name", ""),
+                _ => FieldError::not_supported("target.kind", kind, &["Node", "<empty>"]),
+            };
+            let kind = Qualified {
+                group: "",
+                name: "Binding",
+            };
+            return Err(Status::invalid(kind, &target.name, &[error]));
+        }
+        let (now, resource) = (self.now(), target.served.resource.resource());
+        let uid = binding["metadata"]["uid"].as_str().unwrap_or_default();
+        let version = binding["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        let annotations = binding["metadata"]["annotations"].as_object();
+        self.modify(target, options, &|live| {
+            let metadata = &live["metadata"];
+            for (given, field, name) in [(uid, "uid", "UID"), (version, "resourceVersion", "RV")] {
+                let found = metadata[field].as_str().unwrap_or_default();
+                if !given.is_empty() && given != found {
+                    let why = format!(
+                        "Precondition failed: {name} in precondition: {given}, {name} in object \
+                         meta: {found}"
+                    );
+                    return Err(Status::conflict(resource, &target.name, why));
+                }
+            }
+            let name = target.name.as_str();
+            let has_node = live["spec"]["nodeName"].as_str().unwrap_or_default();
+            let gates = live["spec"]["schedulingGates"].as_array();
+            let obstacle = if metadata["deletionTimestamp"].is_string() {
+                Some(format!("pod {name} is being deleted, cannot be assigned to a host"))
+            } else if !has_node.is_empty() {
+                Some(format!("pod {name} is already assigned to node {has_node:?}"))
+            } else if gates.is_some_and(|it| !it.is_empty()) {
+                Some(format!("pod {name} has non-empty .spec.schedulingGates"))
+            } else {
+                None
+            };
+            if let Some(why) = obstacle {
+                return Err(Status::conflict(resource, name, why));
+            }
+            let mut bound = live.clone();
+            bound["spec"]["nodeName"] = node.into();
+            if let Value::Object(status) = &mut bound["status"] {
+                status.remove("nominatedNodeName");
+            }
+            for (name, value) in annotations.into_iter().flatten() {
+                bound["metadata"]["annotations"][name] = value.clone();
+            }
+            set_condition(
+                &mut bound,
+                json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now,
+                    "lastProbeTime": null}),
+            );
+            Ok((bound, Vec::new()))
+        })
+    }
+
+    /// Evicts a pod: deletes it if its budget allows that.
+    ///
+    /// # Errors
+    ///
+    /// The answer, if the budget does not allow it, or the pod cannot be deleted.
+    pub fn evict(&self, target: &Target, eviction: &Value, dry_run: bool) -> Result<(), Status> {
+        let mut options = DeleteOptions::read(&eviction["deleteOptions"])?;
+        options.dry_run |= dry_run;
+        let name = eviction["metadata"]["name"].as_str().unwrap_or_default();
+        if !name.is_empty() && name != target.name {
+            return Err(Status::bad_request(
+                "name in URL does not match name in Eviction object",
+            ));
+        }
+        loop {
+            let entry = self.get(target)?;
+            let value = entry.value.to_value(&target.served.stored);
+            let Ok(Object::Pod(pod)) = decode_value(value.clone()) else {
+                return Err(Status::internal_error("the pod cannot be read"));
+            };
+            match self.charge_budget(target, &pod, options.dry_run) {
+                Ok(()) => {}
+                Err(NotCharged::Raced) => continue,
+                Err(NotCharged::Refused(status)) => return Err(*status),
+            }
+            if !options.dry_run && pod.metadata.deletion_timestamp.is_none() && !pod.is_finished() {
+                self.mark_evicted(target)?;
+            }
+            return self.delete(target, &options).map(|_| ());
+        }
+    }
+
+    /// Takes one disruption from the budget of a pod, if it has one.
+    fn charge_budget(&self, target: &Target, pod: &Pod, dry_run: bool) -> Result<(), NotCharged> {
+        let resource: &ResourceType = ObjectKind::PodDisruptionBudget.into();
+        let store_name = resource.resource().to_string();
+        let entries = entries_within(self.store(), &store_name, &target.namespace);
+        let values: Vec<Value> = entries.iter().map(|it| it.value.to_value(resource)).collect();
+        let budgets: Vec<PodDisruptionBudget> = values
+            .iter()
+            .filter_map(|value| serde_json::from_value(value.clone()).ok())
+            .collect();
+        if budgets.len() != entries.len() {
+            return Err(Status::internal_error("a PodDisruptionBudget cannot be read").into());
+        }
+        let budgets: Vec<&PodDisruptionBudget> = budgets.iter().collect();
+        let charged = eviction::evict(pod, &budgets, self.clock().now());
+        let charged = charged.map_err(|refusal| NotCharged::from(refused_eviction(&refusal)))?;
+        let Some((index, status)) = charged.filter(|_| !dry_run) else {
+            return Ok(());
+        };
+        let (Some(entry), Some(value)) = (entries.get(index), values.get(index)) else {
+            return Ok(());
+        };
+        let mut value = value.clone();
+        value["status"]["disruptionsAllowed"] = status.disruptions_allowed.into();
+        let disrupted: BTreeMap<_, _> = status.disrupted_pods.into_iter().collect();
+        value["status"]["disruptedPods"] = serde_json::to_value(disrupted).unwrap_or_default();
+        let operation = Operation::Update {
+            key: entry.key.clone(),
+            expected: Some(entry.version),
+            make: with_version(entry.key.resource.clone(), value),
+        };
+        match self.commit(vec![operation]) {
+            Ok(_) => Ok(()),
+            Err(CommitError::Conflict { .. } | CommitError::NotFound { .. }) => {
+                Err(NotCharged::Raced)
+            }
+            Err(error) => Err(Status::internal_error(&error).into()),
+        }
+    }
+
+    /// Says in the status of a pod that it is to go since it was evicted.
+    fn mark_evicted(&self, target: &Target) -> Result<(), Status> {
+        let now = self.now();
+        let of_status = Target {
+            subresource: "status".to_owned(),
+            ..target.clone()
+        };
+        let options = WriteOptions {
+            manager: "kube-apiserver".to_owned(),
+            ..WriteOptions::default()
+        };
+        let marked = self.modify(&of_status, &options, &|live| {
+            let mut pod = live.clone();
+            set_condition(
+                &mut pod,
+                json!({"type": "DisruptionTarget", "status": "True",
+                    "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
+                    "lastTransitionTime": now}),
+            );
+            Ok((pod, Vec::new()))
+        });
+        match marked {
+            Err(status) if status.code == 404 => Ok(()),
+            marked => marked.map(|_| ()),
+        }
+    }
+
+    /// The scale of an object: how many replicas it wants and has.
+    ///
+    /// # Errors
+    ///
+    /// If the object is not there, or has no scale.
+    pub fn scale(&self, target: &Target) -> Result<Value, Status> {
+        let entry = self.get(target)?;
+        let value = entry.value.to_value(&target.served.stored);
+        ScalePaths::of(target)
+            .map(|paths| paths.scale_of(&value))
+            .ok_or_else(|| Status::not_found(target.served.resource.resource(), &target.name))
+    }
+
+    /// Changes how many replicas an object wants; `change` makes a scale of the one that is.
+    ///
+    /// # Errors
+    ///
+    /// The answer, if the request is refused.
+    pub fn set_scale(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        change: &dyn Fn(&Value) -> Result<Value, Status>,
+    ) -> Result<Value, Status> {
+        let Some(paths) = ScalePaths::of(target) else {
+            return Err(Status::not_found(target.served.resource.resource(), &target.name));
+        };
+        let kind = Qualified {
+            group: "autoscaling",
+            name: "Scale",
+        };
+        let written = self.modify(target, options, &|live| {
+            let old = paths.scale_of(live);
+            let new = change(&old)?;
+            let replicas = new["spec"]["replicas"].as_i64().unwrap_or(0);
+            if replicas < 0 {
+                let error = FieldError::invalid(
+                    "spec.replicas",
+                    replicas,
+                    "must be greater than or equal to 0",
+                );
+                return Err(Status::invalid(kind, &target.name, &[error]));
+            }
+            let version = &new["metadata"]["resourceVersion"];
+            if version.as_str().is_some_and(|it| !it.is_empty())
+                && *version != live["metadata"]["resourceVersion"]
+            {
+                return Err(Status::modified_since(
+                    target.served.resource.resource(),
+                    &target.name,
+                ));
+            }
+            let mut changed = live.clone();
+            set_pointer(&mut changed, &paths.wanted, replicas.into());
+            Ok((changed, Vec::new()))
+        })?;
+        Ok(paths.scale_of(&written.object.to_value(&target.served.stored)))
+    }
+
+    /// Sets the finalizers of a namespace, and lets it go if none is left.
+    ///
+    /// # Errors
+    ///
+    /// The answer, if the request is refused.
+    pub fn finalize(
+        &self,
+        target: &Target,
+        body: &Value,
+        options: &WriteOptions,
+    ) -> Result<Written, Status> {
+        let version = body["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        self.modify(target, options, &|live| {
+            let mut changed = live.clone();
+            changed["spec"]["finalizers"] = match &body["spec"]["finalizers"] {
+                Value::Array(finalizers) => finalizers.clone().into(),
+                _ => json!([]),
+            };
+            if !version.is_empty() {
+                changed["metadata"]["resourceVersion"] = version.into();
+            }
+            Ok((changed, Vec::new()))
+        })
+    }
+}
+
+enum NotCharged {
+    Raced,
+    Refused(Box<Status>),
+}
+
+impl From<Status> for NotCharged {
+    fn from(status: Status) -> Self {
+        Self::Refused(Box::new(status))
+    }
+}
+
+fn refused_eviction(refusal: &outrank_controllers::Refusal) -> Status {
+    let causes = refusal.causes.iter().map(|cause| StatusCause {
+        reason: cause.reason.clone(),
+        message: cause.message.clone(),
+        ..StatusCause::default()
+    });
+    let causes: Vec<StatusCause> = causes.collect();
+    let reason = match refusal.code {
+        429 => Reason::TooManyRequests,
+        403 => Reason::Forbidden,
+        _ => Reason::InternalError,
+    };
+    Status {
+        code: refusal.code,
+        reason: Some(reason),
+        message: refusal.message.clone(),
+        details: Some(Box::new(StatusDetails {
+            causes,
+            ..StatusDetails::default()
+        })),
+        ..Status::bad_request("")
+    }
+}
+
+/// Where the numbers of a scale are in an object.
+struct ScalePaths {
+    wanted: String,
+    has: String,
+    selector: String,
+}
+
+impl ScalePaths {
+    fn of(target: &Target) -> Option<Self> {
+        let stored = &target.served.stored;
+        if let Some(definition) = &target.served.definition {
+            let versions = definition["spec"]["versions"].as_array()?.iter();
+            let mut own = versions.filter(|it| it["name"] == json!(target.served.resource.version));
+            let scale = &own.next()?["subresources"]["scale"];
+            let pointer = |field: &str| scale[field].as_str().map(|it| it.replace('.', "/"));
+            return Some(Self {
+                wanted: pointer("specReplicasPath")?,
+                has: pointer("statusReplicasPath")?,
+                selector: pointer("labelSelectorPath").unwrap_or_default(),
+            });
+        }
+        let is_scaled = SCALED.contains(&(stored.plural.as_str(), stored.group.as_str()));
+        is_scaled.then(|| Self {
+            wanted: "/spec/replicas".to_owned(),
+            has: "/status/replicas".to_owned(),
+            selector: "/spec/selector".to_owned(),
+        })
+    }
+
+    fn scale_of(&self, object: &Value) -> Value {
+        let metadata = &object["metadata"];
+        let mut own = serde_json::Map::new();
+        for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+            if let Some(value) = metadata.get(field) {
+                own.insert(field.to_owned(), value.clone());
+            }
+        }
+        let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
+        let mut spec = json!({});
+        if let Some(wanted) = number(&self.wanted).filter(|it| *it != 0) {
+            spec["replicas"] = wanted.into();
+        }
+        let mut status = json!({"replicas": number(&self.has).unwrap_or(0)});
+        let selector = selector_text(object.pointer(&self.selector));
+        if !selector.is_empty() {
+            status["selector"] = selector.into();
+        }
+        json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": own,
+            "spec": spec, "status": status})
+    }
+}
+
+/// A selector of any form as text.
+fn selector_text(selector: Option<&Value>) -> String {
+    match selector {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Object(fields))
+            if fields.contains_key("matchLabels") || fields.contains_key("matchExpressions") =>
+        {
+            let selector = serde_json::from_value(Value::Object(fields.clone())).ok();
+            let selector =
+                outrank_api::labels::Selector::from_label_selector(selector.as_ref());
+            selector.map_or_else(|_| String::new(), |it| it.to_string())
+        }
+        Some(Value::Object(labels)) => {
+            let pairs = labels.iter();
+            let pairs = pairs.filter_map(|(name, value)| Some(format!("{name}={}", value.as_str()?)));
+            pairs.collect::<Vec<_>>().join(",")
+        }
+        _ => String::new(),
+    }
+}
+
+/// Sets a value at a pointer, making the objects on the way.
+fn set_pointer(object: &mut Value, pointer: &str, value: Value) {
+    let mut place = object;
+    for part in pointer.split('/').skip(1) {
+        if !place.is_object() {
+            *place = json!({});
+        }
+        place = &mut place[part];
+    }
+    *place = value;
+}
+
+/// Puts a condition in the place of the one of its type. Its time is that of the last change of
+/// its status.
+fn set_condition(object: &mut Value, mut condition: Value) {
+    if !object["status"].is_object() {
+        object["status"] = json!({});
+    }
+    let status = &mut object["status"];
+    if !status["conditions"].is_array() {
+        status["conditions"] = json!([]);
+    }
+    let Value::Array(conditions) = &mut status["conditions"] else {
+        return;
+    };
+    if let Value::Object(fields) = &mut condition {
+        fields.retain(|_, value| !value.is_null());
+    }
+    match conditions.iter_mut().find(|it| it["type"] == condition["type"]) {
+        Some(old) => {
+            if old["status"] == condition["status"] && old["lastTransitionTime"].is_string() {
+                condition["lastTransitionTime"] = old["lastTransitionTime"].clone();
+            }
+            *old = condition;
+        }
+        None => conditions.push(condition),
+    }
+}
+
+/// What is left to say of a pod that was evicted.
+pub fn evicted() -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
+}
+
+/// The entry of what came of a deletion.
+pub fn deleted_entry(deleted: &Deleted) -> &Entry<StoredObject> {
+    match deleted {
+        Deleted::Gone(entry) | Deleted::Going(entry) => entry,
+    }
+}
+

@@ -1,0 +1,217 @@
+//! Watching: what happens to objects, from a version on.
+//!
+//! A watch begins with nothing, with what has happened since a version, or with the objects that
+//! there are (`resourceVersion` absent or `0`, or `sendInitialEvents`). Then come changes, as they
+//! happen. A client that selects objects is told of those that enter its selection as if they were
+//! new, and of those that leave it as if they were deleted. Bookmarks tell how far the watch has
+//! come, so that a client that comes back need not begin anew.
+//!
+//! A watch costs its place in the history of the store and nothing else; who falls too far behind
+//! is told that it expired. Sources, Kubernetes 1.36:
+//! `k8s.io/apiserver/pkg/storage/cacher/{cacher,cache_watcher}.go`, KEP-3157 (watch-list).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use outrank_api::status::Status;
+use outrank_store::{Change, ChangeKind, Entry, Key, ListError, ListQuery, Watch};
+use serde_json::Value;
+
+use super::read::{ListOptions, expired, range_of, version_of};
+use super::{ApiServer, Target};
+use crate::request::Query;
+use crate::stored_object::{Selection, StoredObject};
+
+/// How many events are taken at once.
+const BATCH: usize = 512;
+
+/// What a watch begins with.
+#[derive(Clone, Debug, Default)]
+pub struct WatchOptions {
+    /// Which objects, and from which version.
+    pub list: ListOptions,
+    /// Whether the client takes bookmarks.
+    pub allows_bookmarks: bool,
+    /// Whether to begin with all objects, and tell when they are through.
+    pub sends_initial_events: Option<bool>,
+    /// When to end, in seconds; `None` leaves it to the server.
+    pub timeout_seconds: Option<u64>,
+}
+
+impl WatchOptions {
+    /// Reads the parameters of a request.
+    ///
+    /// # Errors
+    ///
+    /// The answer, if one of them is wrong.
+    pub fn read(query: &Query<'_>, target: &Target) -> Result<Self, Status> {
+        let initial = query.get("sendInitialEvents");
+        let timeout = query.get("timeoutSeconds");
+        Ok(Self {
+            list: ListOptions::read(query, target)?,
+            allows_bookmarks: query.is_true("allowWatchBookmarks"),
+            sends_initial_events: (!initial.is_empty()).then(|| query.is_true("sendInitialEvents")),
+            timeout_seconds: timeout.parse().ok().filter(|seconds| *seconds > 0),
+        })
+    }
+}
+
+/// Something that a watch tells.
+#[derive(Clone, Debug)]
+pub enum WatchEvent {
+    /// An object is there, or has entered the selection.
+    Added(Key, Arc<StoredObject>),
+    /// It has changed.
+    Modified(Key, Arc<StoredObject>),
+    /// It is gone, or has left the selection.
+    Deleted(Key, Arc<StoredObject>),
+    /// All up to this version was told.
+    Bookmark {
+        /// The version.
+        version: u64,
+        /// Whether all objects that there were have been told now.
+        ends_initial_events: bool,
+    },
+    /// The watch is over.
+    Error(Box<Status>),
+}
+
+/// A watch.
+pub struct Watching {
+    watch: Watch<StoredObject>,
+    selection: Selection,
+    initial: VecDeque<Entry<StoredObject>>,
+    /// The version of the initial events, if their end is still to be told.
+    ends_initial_events: Option<u64>,
+    /// Only what is newer is told.
+    after: u64,
+    is_over: bool,
+}
+
+impl ApiServer {
+    /// Watches the objects of a type, in a namespace or all.
+    ///
+    /// # Errors
+    ///
+    /// If a version is no number. Versions that are forgotten are told by the watch.
+    pub fn watch(&self, target: &Target, options: &WatchOptions) -> Result<Watching, Status> {
+        let range = range_of(target);
+        let version = version_of(&options.list.resource_version)?.unwrap_or(0);
+        let has_initial = options.sends_initial_events.unwrap_or(version == 0);
+        let mut initial = VecDeque::new();
+        let mut after = version;
+        if has_initial {
+            let list = self.store().list(&range, &ListQuery::default());
+            let list = list.map_err(|error| Status::internal_error(&error))?;
+            after = list.version;
+            initial = list.entries.into();
+        }
+        let newest = self.store().version();
+        let watch = match self.store().watch(&range, after.min(newest)) {
+            Ok(watch) => watch,
+            Err(ListError::Gone { oldest }) => {
+                let why = format!("too old resource version: {version} ({oldest})");
+                return Err(expired(&why));
+            }
+            Err(error) => return Err(Status::internal_error(&error)),
+        };
+        let tells_end = options.sends_initial_events == Some(true) && options.allows_bookmarks;
+        Ok(Watching {
+            watch,
+            selection: options.list.selection.clone(),
+            initial,
+            ends_initial_events: tells_end.then_some(after),
+            after,
+            is_over: false,
+        })
+    }
+}
+
+impl Watching {
+    /// What there is to tell now; empty if nothing has happened. After an error comes no more.
+    pub fn next_batch(&mut self) -> Vec<WatchEvent> {
+        let mut events = Vec::new();
+        while let Some(entry) = self.initial.pop_front() {
+            if entry.value.is_selected(&entry.key, &self.selection) {
+                events.push(WatchEvent::Added(entry.key, entry.value));
+            }
+            if events.len() >= BATCH {
+                return events;
+            }
+        }
+        if let Some(version) = self.ends_initial_events.take() {
+            events.push(WatchEvent::Bookmark {
+                version,
+                ends_initial_events: true,
+            });
+        }
+        while events.is_empty() && !self.is_over {
+            let changes = match self.watch.next_batch(BATCH) {
+                Ok(changes) => changes,
+                Err(gone) => {
+                    self.is_over = true;
+                    let why = format!("too old resource version: {}", gone.position);
+                    events.push(WatchEvent::Error(Box::new(expired(&why))));
+                    return events;
+                }
+            };
+            if changes.is_empty() {
+                break;
+            }
+            let newer = changes.into_iter().filter(|it| it.version > self.after);
+            events.extend(newer.filter_map(|change| told(change, &self.selection)));
+        }
+        events
+    }
+
+    /// Waits until there may be something to tell.
+    pub async fn changed(&mut self) {
+        let has_more = !self.initial.is_empty() || self.ends_initial_events.is_some();
+        if !has_more && self.watch.changed().await.is_err() {
+            // The store is gone: nothing will ever change.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Up to which version all was told.
+    pub fn position(&self) -> u64 {
+        self.watch.position().max(self.after)
+    }
+
+    /// Whether objects that were there at the beginning are still to be told.
+    pub fn has_initial_events(&self) -> bool {
+        !self.initial.is_empty() || self.ends_initial_events.is_some()
+    }
+}
+
+/// What a client with a selection is told of a change.
+fn told(change: Change<StoredObject>, selection: &Selection) -> Option<WatchEvent> {
+    let Change {
+        key,
+        kind,
+        value,
+        previous,
+        version,
+    } = change;
+    let is_selected = |object: &StoredObject| object.is_selected(&key, selection);
+    let was = previous.as_ref().is_some_and(|it| is_selected(it));
+    let is = kind != ChangeKind::Deleted && is_selected(&value);
+    match (was, is) {
+        (false, true) => Some(WatchEvent::Added(key, value)),
+        (true, true) => Some(WatchEvent::Modified(key, value)),
+        (true, false) if kind == ChangeKind::Deleted => Some(WatchEvent::Deleted(key, value)),
+        (true, false) => {
+            let previous = previous?;
+            let last = at_version(&key, &previous, version);
+            Some(WatchEvent::Deleted(key, Arc::new(last)))
+        }
+        (false, false) => None,
+    }
+}
+
+/// The object with another version.
+fn at_version(key: &Key, object: &StoredObject, version: u64) -> StoredObject {
+    let mut value: Value = serde_json::from_slice(object.json()).unwrap_or_default();
+    value["metadata"]["resourceVersion"] = version.to_string().into();
+    StoredObject::new(&key.resource, value)
+}

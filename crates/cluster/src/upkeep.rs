@@ -1,0 +1,314 @@
+//! What else a cluster keeps up: where services lead, what every namespace has, volumes for claims,
+//! and that old events go.
+//!
+//! These controllers make objects that no decision reads, or take no time; they look at what is
+//! there and write what is missing, after a short pause in which more may change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use outrank_api::decode::{Object, ObjectKind};
+use outrank_api::time::unix_nanos;
+use outrank_api::types::{Node, PersistentVolume, PersistentVolumeClaim, SELECTED_NODE};
+use outrank_controllers::volumes::PersistentVolumeBinder;
+use outrank_controllers::{Change, Key, Kind, Stored};
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::endpoints::{self, MANAGED_BY, SERVICE_NAME};
+
+/// How long changes are gathered.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// How long events are kept, in nanoseconds. Source: `--event-ttl` of kube-apiserver.
+const EVENTS_KEPT: i64 = 3_600_000_000_000;
+
+/// How often old events are looked for.
+const LOOK_FOR_EVENTS: Duration = Duration::from_secs(30);
+
+const SLICE: (&str, &str) = ("discovery.k8s.io/v1", "EndpointSlice");
+const ENDPOINTS: (&str, &str) = ("v1", "Endpoints");
+const EVENT: (&str, &str) = ("v1", "Event");
+
+/// Runs until there is no more news.
+pub(crate) fn run(
+    client: Client,
+    certificate_authority: String,
+    changes: Receiver<Change>,
+) -> std::io::Result<JoinHandle<()>> {
+    let mut upkeep = Upkeep {
+        client,
+        certificate_authority,
+        objects: BTreeMap::new(),
+        services: BTreeSet::new(),
+        namespaces: BTreeSet::new(),
+        has_storage_news: false,
+    };
+    let run = move || {
+        loop {
+            match changes.recv_timeout(LOOK_FOR_EVENTS) {
+                Ok(change) => {
+                    upkeep.handle(change);
+                    std::thread::sleep(PAUSE);
+                    changes.try_iter().for_each(|change| upkeep.handle(change));
+                    upkeep.work();
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            upkeep.drop_old_events();
+        }
+    };
+    std::thread::Builder::new().name("upkeep".to_owned()).spawn(run)
+}
+
+struct Upkeep {
+    client: Client,
+    certificate_authority: String,
+    /// Objects of the kinds that matter here.
+    objects: BTreeMap<Key, Arc<Stored>>,
+    /// Services to look at.
+    services: BTreeSet<Key>,
+    /// Namespaces to look at.
+    namespaces: BTreeSet<String>,
+    has_storage_news: bool,
+}
+
+impl Upkeep {
+    fn handle(&mut self, change: Change) {
+        let (key, new) = match change {
+            Change::Set(stored) => (stored.key(), Some(stored)),
+            Change::Gone { key, .. } => (key, None),
+        };
+        let matters = match &key.kind {
+            Kind::Known(kind) => {
+                kind.is_storage()
+                    || matches!(
+                        kind,
+                        ObjectKind::Pod
+                            | ObjectKind::Service
+                            | ObjectKind::Node
+                            | ObjectKind::Namespace
+                    )
+            }
+            other => [SLICE, ENDPOINTS, EVENT].contains(&(other.api_version(), other.name())),
+        };
+        if !matters {
+            let made_here = ["ServiceAccount", "ConfigMap"].contains(&key.kind.name());
+            if made_here && new.is_none() {
+                self.namespaces.insert(key.namespace.to_string());
+            }
+            return;
+        }
+        self.note(&key, new.as_deref());
+        match new {
+            Some(stored) => self.objects.insert(key, stored),
+            None => self.objects.remove(&key),
+        };
+    }
+
+    /// Notes what there is to look at since an object has changed.
+    fn note(&mut self, key: &Key, new: Option<&Stored>) {
+        match &key.kind {
+            Kind::Known(ObjectKind::Service) => _ = self.services.insert(key.clone()),
+            Kind::Known(ObjectKind::Pod) => {
+                let services = self.within(ObjectKind::Service.into(), &key.namespace);
+                let keys: Vec<Key> = services.map(|it| it.key()).collect();
+                self.services.extend(keys);
+            }
+            Kind::Known(ObjectKind::Namespace) if new.is_some() => {
+                self.namespaces.insert(key.name.to_string());
+            }
+            Kind::Known(kind) => self.has_storage_news |= kind.is_storage(),
+            Kind::Other(_) => {}
+        }
+    }
+
+    fn work(&mut self) {
+        for namespace in std::mem::take(&mut self.namespaces) {
+            self.fill_namespace(&namespace);
+        }
+        for service in std::mem::take(&mut self.services) {
+            self.lead(&service);
+        }
+        if std::mem::take(&mut self.has_storage_news) {
+            self.bind_volumes();
+        }
+    }
+
+    /// Every namespace has an account for its pods, and the certificate by which they know the
+    /// server.
+    fn fill_namespace(&self, namespace: &str) {
+        let key = Key::new(ObjectKind::Namespace, "", namespace);
+        let is_going = |it: &Arc<Stored>| it.metadata().deletion_timestamp.is_some();
+        if self.objects.get(&key).is_none_or(is_going) {
+            return;
+        }
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": "default", "namespace": namespace}});
+        let certificate = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "kube-root-ca.crt", "namespace": namespace, "annotations": {
+                "kubernetes.io/description": "Contains a CA bundle that can be used to verify the \
+                    kube-apiserver when using internal endpoints such as the internal service IP \
+                    or kubernetes.default.svc. No other usage is guaranteed across distributions \
+                    of Kubernetes clusters."}},
+            "data": {"ca.crt": self.certificate_authority}});
+        for object in [account, certificate] {
+            // A namespace may have begun to go meanwhile.
+            let _ = self.client.make(object);
+        }
+    }
+
+    /// Writes where a service leads.
+    fn lead(&self, key: &Key) {
+        let Some(service) = self.objects.get(key) else {
+            return;
+        };
+        let value = service.to_value();
+        let pods: Vec<&Stored> = self
+            .within(ObjectKind::Pod.into(), &key.namespace)
+            .map(|it| &**it)
+            .collect();
+        let Some(wanted) = endpoints::of_service(&value, &pods) else {
+            return;
+        };
+        let owner = json!([{"apiVersion": "v1", "kind": "Service", "name": &*key.name,
+            "uid": service.metadata().uid, "controller": true, "blockOwnerDeletion": true}]);
+        let mut labels = value["metadata"]["labels"].clone();
+        if !labels.is_object() {
+            labels = json!({});
+        }
+        labels[SERVICE_NAME] = (&*key.name).into();
+        labels["endpointslice.kubernetes.io/managed-by"] = MANAGED_BY.into();
+        let known: Vec<&Arc<Stored>> = self
+            .within(Kind::of(SLICE.0, SLICE.1), &key.namespace)
+            .filter(|it| it.metadata().labels.get(SERVICE_NAME).is_some_and(|it| **it == *key.name))
+            .collect();
+        for (index, mut slice) in wanted.slices.into_iter().enumerate() {
+            slice["apiVersion"] = SLICE.0.into();
+            slice["kind"] = SLICE.1.into();
+            slice["metadata"] = json!({"namespace": &*key.namespace, "labels": labels,
+                "ownerReferences": owner, "generateName": format!("{}-", key.name)});
+            match known.get(index) {
+                Some(old) if is_same(&old.to_value(), &slice) => {}
+                Some(old) => {
+                    slice["metadata"]["name"] = old.metadata().name.as_str().into();
+                    let _ = self.client.put(slice);
+                }
+                None => _ = self.client.make(slice),
+            }
+        }
+        self.put_endpoints(key, &value, wanted.subsets);
+    }
+
+    fn put_endpoints(&self, key: &Key, service: &Value, subsets: Value) {
+        let old = self.objects.get(&Key::new(
+            Kind::of(ENDPOINTS.0, ENDPOINTS.1),
+            &key.namespace,
+            &key.name,
+        ));
+        let old = old.map(|it| it.to_value());
+        if old.is_some_and(|it| it["subsets"] == subsets) {
+            return;
+        }
+        let mut labels = service["metadata"]["labels"].clone();
+        if !labels.is_object() {
+            labels = json!({});
+        }
+        labels["endpoints.kubernetes.io/managed-by"] = "endpoint-controller".into();
+        let _ = self.client.put(json!({"apiVersion": "v1", "kind": "Endpoints",
+            "metadata": {"name": &*key.name, "namespace": &*key.namespace, "labels": labels},
+            "subsets": subsets}));
+    }
+
+    /// Binds claims to volumes, and has volumes made for them.
+    fn bind_volumes(&self) {
+        let all = || self.objects.values().filter_map(|it| it.object());
+        let unbound: Vec<PersistentVolumeClaim> = all()
+            .filter_map(Object::get::<PersistentVolumeClaim>)
+            .filter(|claim| is_unbound(claim))
+            .cloned()
+            .collect();
+        if unbound.is_empty() {
+            return;
+        }
+        let nodes: Vec<Node> = all().filter_map(Object::get::<Node>).cloned().collect();
+        let storage: Vec<Object> = all().filter(|it| it.kind().is_storage()).cloned().collect();
+        let mut binder = PersistentVolumeBinder::new(&nodes, &storage);
+        let volumes: Vec<&PersistentVolume> = all().filter_map(Object::get).collect();
+        for volume in volumes {
+            if let Some(claim) = &volume.spec.claim_ref {
+                let name = (claim.namespace.clone(), claim.name.clone());
+                if binder.claim(&name).is_some_and(is_unbound) {
+                    binder.bind(&name, &volume.metadata.name);
+                }
+            }
+        }
+        for claim in &unbound {
+            let metadata = &claim.metadata;
+            let name = (metadata.namespace.clone(), metadata.name.clone());
+            if let Some(node) = metadata.annotations.get(SELECTED_NODE)
+                && binder.claim(&name).is_some_and(is_unbound)
+            {
+                binder.provision(&name, node);
+            }
+        }
+        binder.bind_claims();
+        for object in binder.take_changes() {
+            let mut value = object.to_value();
+            if let Value::Object(metadata) = &mut value["metadata"] {
+                metadata.remove("resourceVersion");
+            }
+            let status = json!({"status": value["status"]});
+            let key = Key::new(object.kind(), &object.metadata().namespace, &object.metadata().name);
+            let _ = self.client.put(value);
+            let _ = self.client.put_status(&key, &status);
+        }
+    }
+
+    /// Events are of use for an hour.
+    fn drop_old_events(&self) {
+        let oldest = self.client.server().clock().now().saturating_sub(EVENTS_KEPT);
+        let events = self.objects.values().filter(|it| it.kind().name() == EVENT.1);
+        for event in events {
+            let value = event.to_value();
+            let times = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime",
+                "/metadata/creationTimestamp"];
+            let mut times = times.iter().filter_map(|it| value.pointer(it)?.as_str());
+            let last = times.next().and_then(unix_nanos);
+            if last.is_some_and(|last| last < oldest) {
+                let _ = self.client.remove(&event.key());
+            }
+        }
+    }
+
+    fn within<'u>(
+        &'u self,
+        kind: Kind,
+        namespace: &'u str,
+    ) -> impl Iterator<Item = &'u Arc<Stored>> {
+        let first = Key::new(kind.clone(), namespace, "");
+        let from_here = self.objects.range(first..);
+        let own = from_here
+            .take_while(move |(key, _)| key.kind == kind && &*key.namespace == namespace);
+        own.map(|(_, stored)| stored)
+    }
+}
+
+/// Whether a slice says what it is to say.
+fn is_same(old: &Value, new: &Value) -> bool {
+    let parts = ["/addressType", "/endpoints", "/ports", "/metadata/labels"];
+    let empty = |value: Option<&Value>| match value {
+        Some(Value::Array(elements)) if elements.is_empty() => Value::Null,
+        Some(value) => value.clone(),
+        None => Value::Null,
+    };
+    parts.iter().all(|it| empty(old.pointer(it)) == empty(new.pointer(it)))
+}
+
+fn is_unbound(claim: &PersistentVolumeClaim) -> bool {
+    claim.spec.volume_name.is_empty() && claim.metadata.deletion_timestamp.is_none()
+}

@@ -1,1 +1,3 @@
 //! An API server: what kubectl and client libraries speak, over a store.
+
+pub mod table;

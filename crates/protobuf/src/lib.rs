@@ -57,10 +57,14 @@
 //! * The content type in the envelope counts, which Go ignores: `application/json` is taken as
 //!   JSON, anything unknown is refused.
 
+#[cfg(test)]
+mod completeness;
 mod decode;
 mod encode;
 mod envelope;
 mod error;
+#[cfg(test)]
+mod round_trip;
 mod table;
 mod time;
 mod wire;

@@ -18,6 +18,13 @@ pub(crate) struct Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MessageId(usize);
 
+#[cfg(test)]
+impl MessageId {
+    pub(crate) fn index(self) -> usize {
+        self.0
+    }
+}
+
 /// A message.
 #[derive(Debug)]
 pub(crate) struct Message {
@@ -97,6 +104,13 @@ impl Table {
     /// The message.
     pub(crate) fn message(&self, id: MessageId) -> &Message {
         &self.messages[id.0]
+    }
+
+    /// API versions and kinds, in no order.
+    #[cfg(test)]
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let kinds = self.kinds.iter();
+        kinds.flat_map(|(kind, versions)| versions.iter().map(|(version, _)| (*version, &**kind)))
     }
 
     fn read(text: &'static str) -> Table {

@@ -6,6 +6,7 @@
 mod api;
 mod kubelet;
 mod priority;
+mod protobuf;
 mod quota;
 mod taint_eviction;
 
@@ -20,6 +21,7 @@ const PARTS: &[Part] = &[
     api::answer,
     kubelet::answer,
     priority::answer,
+    protobuf::answer,
     quota::answer,
     taint_eviction::answer,
 ];

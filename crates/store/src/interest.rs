@@ -37,6 +37,7 @@ impl Interest {
     }
 }
 
+#[derive(Default)]
 struct Narrow {
     interest: Arc<Interest>,
     watches: usize,
@@ -51,31 +52,20 @@ pub(crate) struct Interests {
 }
 
 impl Interests {
-    /// The interest of a new watch of `range`; if it is the first, `newest` is that of
-    /// [`Interest::newest`], and all before `floor` counts as forgotten.
-    pub(crate) fn join(
-        &mut self,
-        range: &Range,
-        floor: u64,
-        newest: impl FnOnce() -> u64,
-    ) -> Arc<Interest> {
-        let narrow = || Narrow {
-            interest: Arc::new(Interest {
-                notify: Notify::new(),
-                newest: AtomicU64::new(newest()),
-                lost: AtomicU64::new(floor),
-            }),
-            watches: 0,
-        };
+    /// The interest of a new watch of `range`, which begins where no change is forgotten (`floor`) and
+    /// misses a change of the range of version `newest`, if that is not 0.
+    pub(crate) fn join(&mut self, range: &Range, floor: u64, newest: u64) -> Arc<Interest> {
         let narrow = match range {
             Range::Resource(_) => return self.everything.clone(),
-            Range::Namespace(_, namespace) => self
-                .namespaces
-                .entry(namespace.clone())
-                .or_insert_with(narrow),
-            Range::Object(key) => self.objects.entry(key.clone()).or_insert_with(narrow),
+            Range::Namespace(_, namespace) => self.namespaces.entry(namespace.clone()).or_default(),
+            Range::Object(key) => self.objects.entry(key.clone()).or_default(),
         };
+        if narrow.watches == 0 {
+            narrow.interest.lost.store(floor, Ordering::Release);
+        }
         narrow.watches += 1;
+        // The watches before may all have begun later.
+        narrow.interest.newest.fetch_max(newest, Ordering::AcqRel);
         narrow.interest.clone()
     }
 

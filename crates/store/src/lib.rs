@@ -65,7 +65,12 @@
 
 mod change;
 mod clock;
+mod commit;
+mod commit_slots;
+mod disk;
 mod error;
+mod format;
+mod guarded_file;
 mod history;
 mod interest;
 mod key;

@@ -133,11 +133,11 @@ impl<T> ResourceState<T> {
     /// The interest for a new watch of the changes of `range` after `after`, which must not be below
     /// the floor of the history.
     pub(crate) fn join(&mut self, range: &Range, after: u64) -> Arc<Interest> {
-        let history = &self.history;
-        self.interests.join(range, history.floor(), || {
-            history
-                .newest_after(after, |key| range.contains(key))
-                .unwrap_or(0)
-        })
+        let newest = match range {
+            Range::Resource(_) => None,
+            _ => self.history.newest_after(after, |key| range.contains(key)),
+        };
+        self.interests
+            .join(range, self.history.floor(), newest.unwrap_or(0))
     }
 }

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, RwLock};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, RwLock};
 
 use crate::clock::Clock;
-use crate::history::Recorded;
-use crate::interest::Interest;
+use crate::commit::Writer;
+use crate::disk::Disk;
+use crate::history::Stored;
 use crate::lock::{lock, read, write};
-use crate::prepare::{Basis, Totals, prepare};
-use crate::resource::{Prepared, Resource};
+use crate::prepare::{Totals, key_bytes};
+use crate::resource::Resource;
 use crate::{
-    CommitError, Entry, Key, List, ListError, ListQuery, Operation, Options, Range, Record, Watch,
+    CommitError, Entry, Key, List, ListError, ListQuery, OpenError, Operation, Options, Range,
+    Record, Watch,
 };
 
 /// Objects by key, each with the version of its last write.
@@ -24,22 +27,17 @@ pub struct Store<T> {
     inner: Arc<Inner<T>>,
 }
 
-struct Inner<T> {
-    options: Options,
-    clock: Arc<Clock>,
+/// What all handles of a store share.
+pub(crate) struct Inner<T> {
+    pub(crate) options: Options,
+    pub(crate) clock: Arc<Clock>,
     /// The version that the store began with: nothing is remembered of what was before.
     first_version: u64,
-    resources: RwLock<BTreeMap<Arc<str>, Arc<Resource<T>>>>,
-    writer: Mutex<Writer>,
-}
-
-/// What only the one who writes may touch.
-struct Writer {
-    /// The newest version that is decided.
-    version: u64,
-    totals: Totals,
-    /// What the remembered changes of all resources count for.
-    history_bytes: usize,
+    pub(crate) resources: RwLock<BTreeMap<Arc<str>, Arc<Resource<T>>>>,
+    pub(crate) writer: Mutex<Writer<T>>,
+    pub(crate) disk: Option<Disk>,
+    /// A flush is over. Goes with `writer`.
+    pub(crate) flushed: Condvar,
 }
 
 /// How much a store holds.
@@ -56,20 +54,62 @@ pub struct Usage {
 impl<T: Record> Store<T> {
     /// A new store, empty and at version 1. It is gone when the process ends.
     pub fn in_memory(options: Options) -> Self {
-        let version = 1;
+        Self::new(options, 1, Loaded::default(), None)
+    }
+
+    /// The store in `directory`; a new one if there is none. All that was acknowledged is there,
+    /// however the process before ended, and versions go on. What happened before is not remembered:
+    /// watches and lists of the past are possible from the version that the store begins with.
+    ///
+    /// Reads and checks all that there is, and holds it in memory. Limits in `options` do not keep
+    /// a store from being opened. Files are made for their owner alone to read.
+    ///
+    /// # Errors
+    ///
+    /// If the directory is in use, if files cannot be read and written, or if what is in them is
+    /// not right in all parts. Then nothing of it is changed.
+    pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
+        let mut loaded = Loaded::default();
+        let (disk, version) = Disk::open(directory, &mut |key, version, bytes| {
+            let value = match T::from_bytes(&key, bytes) {
+                Ok(value) => Arc::new(value),
+                Err(reason) => return Err((key, reason)),
+            };
+            let bytes = bytes.len() + key_bytes(&key);
+            loaded.add(
+                key,
+                Stored {
+                    value,
+                    version,
+                    bytes,
+                },
+            );
+            Ok(())
+        })?;
+        Ok(Self::new(options, version, loaded, Some(disk)))
+    }
+
+    fn new(options: Options, version: u64, loaded: Loaded<T>, disk: Option<Disk>) -> Self {
+        let resources = loaded.resources.into_iter();
+        let resources = resources
+            .map(|(name, objects)| (name, Arc::new(Resource::new(objects, version))))
+            .collect();
         Self {
             inner: Arc::new(Inner {
                 options,
                 clock: Arc::new(Clock::new(version)),
                 first_version: version,
-                resources: RwLock::new(BTreeMap::new()),
-                writer: Mutex::new(Writer {
-                    version,
-                    totals: Totals::default(),
-                    history_bytes: 0,
-                }),
+                resources: RwLock::new(resources),
+                writer: Mutex::new(Writer::new(version, loaded.totals)),
+                disk,
+                flushed: Condvar::new(),
             }),
         }
+    }
+
+    /// Whether the store is on disk, so that [`commit`](Self::commit) waits for it.
+    pub fn is_durable(&self) -> bool {
+        self.inner.disk.is_some()
     }
 
     /// The version of the newest write that is committed; 1 in a new store. All resources share one
@@ -83,9 +123,9 @@ impl<T: Record> Store<T> {
     pub fn usage(&self) -> Usage {
         let writer = lock(&self.inner.writer);
         Usage {
-            objects: writer.totals.objects,
-            bytes: writer.totals.bytes,
-            history_bytes: writer.history_bytes,
+            objects: writer.totals().objects,
+            bytes: writer.totals().bytes,
+            history_bytes: writer.history_bytes(),
         }
     }
 
@@ -177,57 +217,29 @@ impl<T: Record> Store<T> {
     /// some of them without the others. For a deletion the entry has the last state of the object
     /// and the version of the deletion. Without operations nothing happens.
     ///
+    /// In a store on disk it returns when the writes are on the disk, which takes as long as the disk
+    /// takes; many threads that commit at the same time share that. Nobody sees the writes before. In
+    /// asynchronous code, call it where blocking is allowed.
+    ///
     /// # Errors
     ///
-    /// If a condition does not hold, or a limit is reached. Nothing is written then.
+    /// If a condition does not hold, or a limit is reached: then nothing is written. If the disk
+    /// fails: then nothing is visible, but what is on the disk is not known, and nothing more can be
+    /// written until the store is opened again; reading goes on.
     pub fn commit(&self, operations: Vec<Operation<T>>) -> Result<Vec<Entry<T>>, CommitError> {
         if operations.is_empty() {
             return Ok(Vec::new());
         }
-        let inner = &*self.inner;
-        let mut writer = lock(&inner.writer);
-        let (prepared, totals) = prepare(
-            &Basis {
-                version: writer.version,
-                totals: writer.totals,
-                current: &|key| inner.existing(&key.resource)?.get(key),
-                options: &inner.options,
-                encode: false,
-            },
-            operations,
-        )?;
-        let entries = prepared.iter().map(Prepared::entry).collect();
-        writer.version += prepared.len() as u64;
-        writer.totals = totals;
-        let aftermath = inner.publish(&mut writer, prepared);
-        drop(writer);
-        aftermath.finish();
-        Ok(entries)
-    }
-}
-
-/// What is left to do once writers may go on.
-struct Aftermath<T> {
-    wake: Vec<Arc<Interest>>,
-    /// Dropped without holding anyone up.
-    forgotten: Vec<Recorded<T>>,
-}
-
-impl<T> Aftermath<T> {
-    fn finish(self) {
-        for interest in self.wake {
-            interest.notify().notify_waiters();
-        }
-        drop(self.forgotten);
+        self.inner.commit(operations)
     }
 }
 
 impl<T> Inner<T> {
-    fn existing(&self, resource: &str) -> Option<Arc<Resource<T>>> {
+    pub(crate) fn existing(&self, resource: &str) -> Option<Arc<Resource<T>>> {
         read(&self.resources).get(resource).cloned()
     }
 
-    fn resource(&self, name: &Arc<str>) -> Arc<Resource<T>> {
+    pub(crate) fn resource(&self, name: &Arc<str>) -> Arc<Resource<T>> {
         if let Some(resource) = self.existing(name) {
             return resource;
         }
@@ -237,76 +249,45 @@ impl<T> Inner<T> {
             .or_insert_with(|| Arc::new(Resource::new(BTreeMap::new(), self.first_version)));
         resource.clone()
     }
+}
 
-    /// Makes writes visible, all at once. Their versions must follow that of the clock.
-    fn publish(&self, writer: &mut Writer, batch: Vec<Prepared<T>>) -> Aftermath<T> {
-        let mut aftermath = Aftermath {
-            wake: Vec::new(),
-            forgotten: Vec::new(),
-        };
-        let (Some(first), Some(last)) = (batch.first(), batch.last()) else {
-            return aftermath;
-        };
-        let (first, last) = (first.stored.version, last.stored.version);
+/// What was found on disk.
+struct Loaded<T> {
+    resources: BTreeMap<Arc<str>, BTreeMap<Key, Stored<T>>>,
+    totals: Totals,
+    /// Of the last object, as the next one is likely to have the same.
+    resource: Arc<str>,
+    namespace: Arc<str>,
+}
 
-        let (resources, places) = self.concerned(&batch);
-        // Only this thread ever waits for a lock while it holds another one.
-        let mut states: Vec<_> = resources.iter().map(|(_, one)| write(&one.state)).collect();
-        for (prepared, place) in batch.into_iter().zip(places) {
-            states[place].apply(prepared, first, &mut aftermath.wake);
+impl<T> Default for Loaded<T> {
+    fn default() -> Self {
+        Self {
+            resources: BTreeMap::new(),
+            totals: Totals::default(),
+            resource: "".into(),
+            namespace: "".into(),
         }
-        self.clock.advance(last);
-
-        for (state, (_, resource)) in states.iter_mut().zip(&resources) {
-            while state.history.len() > self.options.history_changes {
-                aftermath.forgotten.extend(state.forget_oldest());
-            }
-            writer.history_bytes -= resource.history_bytes();
-            writer.history_bytes += state.history.bytes();
-            resource.recount(state);
-        }
-        drop(states);
-        self.limit_history_bytes(writer, &mut aftermath.forgotten);
-        aftermath
     }
+}
 
-    /// The resources that writes concern, and for each write the place of its resource among them.
-    #[expect(
-        clippy::type_complexity,
-        reason = "used once, and no clearer with a name"
-    )]
-    fn concerned(&self, batch: &[Prepared<T>]) -> (Vec<(Arc<str>, Arc<Resource<T>>)>, Vec<usize>) {
-        let mut resources: Vec<(Arc<str>, Arc<Resource<T>>)> = Vec::with_capacity(1);
-        let mut places = Vec::with_capacity(batch.len());
-        for prepared in batch {
-            let name = &prepared.key.resource;
-            let known = resources.iter().position(|(known, _)| known == name);
-            places.push(known.unwrap_or_else(|| {
-                resources.push((name.clone(), self.resource(name)));
-                resources.len() - 1
-            }));
-        }
-        (resources, places)
+impl<T> Loaded<T> {
+    fn add(&mut self, mut key: Key, stored: Stored<T>) {
+        share(&mut key.resource, &mut self.resource);
+        share(&mut key.namespace, &mut self.namespace);
+        self.totals.objects += 1;
+        self.totals.bytes += stored.bytes as u64;
+        let objects = self.resources.entry(key.resource.clone()).or_default();
+        objects.insert(key, stored);
     }
+}
 
-    /// Forgets changes until they are within the limit for all resources together.
-    fn limit_history_bytes(&self, writer: &mut Writer, forgotten: &mut Vec<Recorded<T>>) {
-        while writer.history_bytes > self.options.history_bytes {
-            let largest = read(&self.resources)
-                .values()
-                .max_by_key(|resource| resource.history_bytes())
-                .cloned();
-            let Some(largest) = largest else { return };
-            let mut state = write(&largest.state);
-            while writer.history_bytes > self.options.history_bytes {
-                let Some(oldest) = state.forget_oldest() else {
-                    break;
-                };
-                writer.history_bytes -= oldest.bytes;
-                forgotten.push(oldest);
-            }
-            largest.recount(&state);
-        }
+/// Makes equal texts one.
+fn share(text: &mut Arc<str>, last: &mut Arc<str>) {
+    if text == last {
+        *text = last.clone();
+    } else {
+        *last = text.clone();
     }
 }
 

@@ -1,0 +1,310 @@
+//! The store on disk: a directory with a database file, and a lock that keeps others out.
+//!
+//! * `objects.redb` has all objects and the newest version. It is made aside and renamed, so that it
+//!   is never there in part.
+//! * `lock` is locked while the store is open, and says which process has it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use redb::backends::FileBackend;
+use redb::{
+    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableError,
+};
+
+use crate::commit_slots::{HEADER_BYTES, other_is_newer};
+use crate::format::{FORMAT, FormatError, META, OBJECTS, bring_up_to_date};
+use crate::guarded_file::{GuardedFile, Slot};
+use crate::resource::Prepared;
+use crate::{DiskError, Key, OpenError};
+
+const FILE: &str = "objects.redb";
+const NEW_FILE: &str = "objects.redb.new";
+const LOCK: &str = "lock";
+
+/// All objects are in memory anyway, so the database needs little for itself.
+const CACHE_BYTES: usize = 32 << 20;
+
+/// A version that no store reaches; one above it can only be damage.
+const MOST_VERSION: u64 = u64::MAX / 2;
+
+/// An open store on disk.
+pub(crate) struct Disk {
+    // Closed before the lock is given up.
+    database: Database,
+    file: PathBuf,
+    _lock: File,
+}
+
+/// What to do with each object that is found: its key, version and bytes, or why that is wrong.
+pub(crate) type Visit<'a> = dyn FnMut(Key, u64, &[u8]) -> Result<(), (Key, String)> + 'a;
+
+impl Disk {
+    /// Opens or makes the store in `directory`, which is made if need be, and shows what is there to
+    /// `visit`. Returns the newest version, too.
+    ///
+    /// Reads everything, and compares it with its checksums.
+    pub(crate) fn open(directory: &Path, visit: &mut Visit<'_>) -> Result<(Self, u64), OpenError> {
+        create_directory(directory)?;
+        let lock = lock_directory(directory)?;
+        let file = directory.join(FILE);
+        let exists = file
+            .try_exists()
+            .map_err(|source| io_error("open", &file, source))?;
+        if !exists {
+            create(directory, &file)?;
+        }
+        // What the database library does not expect of a damaged file, it answers with a panic.
+        let opened = catch_unwind(AssertUnwindSafe(|| open_sound(&file, visit)));
+        let (database, version) =
+            opened.unwrap_or_else(|_| Err(damaged(&file, "it makes no sense to the database")))?;
+        let disk = Self {
+            database,
+            file,
+            _lock: lock,
+        };
+        Ok((disk, version))
+    }
+
+    /// Writes all of `batch` or nothing, and returns when it is on the disk.
+    pub(crate) fn write<T>(&self, batch: &[Prepared<T>]) -> Result<(), DiskError> {
+        let error = |reason: String| DiskError {
+            file: self.file.clone(),
+            reason,
+        };
+        match catch_unwind(AssertUnwindSafe(|| write(&self.database, batch))) {
+            Ok(written) => written.map_err(|reason| error(reason.to_string())),
+            Err(_) => Err(error("the database has failed".to_owned())),
+        }
+    }
+}
+
+fn write<T>(database: &Database, batch: &[Prepared<T>]) -> Result<(), redb::Error> {
+    let Some(last) = batch.last() else {
+        return Ok(());
+    };
+    let mut transaction = database.begin_write()?;
+    // Otherwise a damaged commit could not be told from one that was never finished.
+    transaction.set_two_phase_commit(true);
+    let mut objects = transaction.open_table(OBJECTS)?;
+    for prepared in batch {
+        let key = &prepared.key;
+        let key = (&*key.resource, &*key.namespace, &*key.name);
+        match &prepared.encoded {
+            Some(bytes) => objects.insert(key, (prepared.stored.version, &**bytes))?,
+            None => objects.remove(key)?,
+        };
+    }
+    drop(objects);
+    transaction
+        .open_table(META)?
+        .insert("version", last.stored.version)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+fn create_directory(directory: &Path) -> Result<(), OpenError> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+        .create(directory)
+        .map_err(|source| io_error("create", directory, source))
+}
+
+/// The options of a file that only its owner may read, as there are secrets in it.
+fn private() -> OpenOptions {
+    let mut options = File::options();
+    options.read(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+fn lock_directory(directory: &Path) -> Result<File, OpenError> {
+    let path = directory.join(LOCK);
+    let mut file = private()
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(|source| io_error("open", &path, source))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut process = String::new();
+            // Only to be helpful: that it is locked is certain.
+            let _ = file.read_to_string(&mut process);
+            return Err(OpenError::InUse {
+                directory: directory.to_owned(),
+                process: process.trim().parse().ok(),
+            });
+        }
+        Err(TryLockError::Error(source)) => return Err(io_error("lock", &path, source)),
+    }
+    file.set_len(0)
+        .and_then(|()| writeln!(file, "{}", std::process::id()))
+        .map_err(|source| io_error("write", &path, source))?;
+    Ok(file)
+}
+
+/// Makes an empty store at version 1.
+fn create(directory: &Path, file: &Path) -> Result<(), OpenError> {
+    let new = directory.join(NEW_FILE);
+    // Left by a process that did not get to the renaming.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(io_error("remove", &new, error));
+        }
+        _ => {}
+    }
+    let handle = private()
+        .create_new(true)
+        .open(&new)
+        .map_err(|source| io_error("create", &new, source))?;
+    initialize(handle).map_err(|error| database_error(&new, "create", error))?;
+    fs::rename(&new, file).map_err(|source| io_error("create", file, source))?;
+    // The new name must be on the disk before anything that is written under it is acknowledged.
+    #[cfg(unix)]
+    File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|source| io_error("write", directory, source))?;
+    Ok(())
+}
+
+fn initialize(file: File) -> Result<(), redb::Error> {
+    let database = builder().create_with_backend(FileBackend::new(file)?)?;
+    let mut transaction = database.begin_write()?;
+    transaction.set_two_phase_commit(true);
+    transaction.open_table(OBJECTS)?;
+    let mut meta = transaction.open_table(META)?;
+    meta.insert("format", FORMAT)?;
+    meta.insert("version", 1)?;
+    drop(meta);
+    transaction.commit()?;
+    database.close()?;
+    Ok(())
+}
+
+fn builder() -> Builder {
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE_BYTES);
+    builder.set_check_integrity_on_open(true);
+    builder
+}
+
+/// Opens the file, without changing it unless all is right.
+fn open_sound(file: &Path, visit: &mut Visit<'_>) -> Result<(Database, u64), OpenError> {
+    let (database, guarded) = open_newest(file)?;
+    bring_up_to_date(&database).map_err(|error| format_error(file, error))?;
+    let version = load(&database, file, visit)?;
+    guarded
+        .release()
+        .map_err(|source| io_error("write", file, source))?;
+    Ok((database, version))
+}
+
+/// The database with the newest commit of the file that is whole.
+fn open_newest(file: &Path) -> Result<(Database, GuardedFile), OpenError> {
+    let mut header = [0; HEADER_BYTES];
+    File::open(file)
+        .and_then(|mut file| file.read_exact(&mut header))
+        .map_err(|source| match source.kind() {
+            io::ErrorKind::UnexpectedEof => damaged(file, "it is too short"),
+            _ => io_error("open", file, source),
+        })?;
+    let open = |slot| {
+        let guarded = GuardedFile::open(file, slot)?;
+        let database = builder().create_with_backend(guarded.clone())?;
+        Ok((database, guarded))
+    };
+    if other_is_newer(&header)
+        && let Ok(newer) = open(Slot::Other)
+    {
+        return Ok(newer);
+    }
+    open(Slot::Valid).map_err(|error: DatabaseError| database_error(file, "open", error.into()))
+}
+
+/// Shows all objects to `visit`, and returns the newest version.
+fn load(database: &Database, file: &Path, visit: &mut Visit<'_>) -> Result<u64, OpenError> {
+    let table_error = |error| match error {
+        TableError::Storage(error) => database_error(file, "read", error.into()),
+        error => damaged(file, &error.to_string()),
+    };
+    let storage_error = |error: StorageError| database_error(file, "read", error.into());
+    let transaction = database
+        .begin_read()
+        .map_err(|error| database_error(file, "read", error.into()))?;
+    let meta = transaction.open_table(META).map_err(table_error)?;
+    let newest = meta.get("version").map_err(storage_error)?;
+    let newest = newest.map(|newest| newest.value());
+    let newest = newest
+        .filter(|newest| (1..=MOST_VERSION).contains(newest))
+        .ok_or_else(|| damaged(file, "it has no version"))?;
+
+    let objects = transaction.open_table(OBJECTS).map_err(table_error)?;
+    for object in objects.iter().map_err(storage_error)? {
+        let (key, value) = object.map_err(storage_error)?;
+        let (resource, namespace, name) = key.value();
+        let (version, bytes) = value.value();
+        let key = Key::new(resource, namespace, name);
+        if version > newest {
+            let reason = format!("{key} is at version {version}, the store only at {newest}");
+            return Err(damaged(file, &reason));
+        }
+        visit(key, version, bytes).map_err(|(key, reason)| OpenError::Record {
+            file: file.to_owned(),
+            key,
+            reason,
+        })?;
+    }
+    Ok(newest)
+}
+
+fn io_error(action: &'static str, path: &Path, source: io::Error) -> OpenError {
+    OpenError::Io {
+        action,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn damaged(file: &Path, reason: &str) -> OpenError {
+    OpenError::Damaged {
+        file: file.to_owned(),
+        reason: reason.to_owned(),
+    }
+}
+
+fn format_error(file: &Path, error: FormatError) -> OpenError {
+    match error {
+        FormatError::Unknown(found) => OpenError::Format {
+            file: file.to_owned(),
+            found,
+            supported: FORMAT,
+        },
+        FormatError::None => damaged(file, "it is a database of something else"),
+        FormatError::Database(error) => database_error(file, "read", error),
+    }
+}
+
+fn database_error(file: &Path, action: &'static str, error: redb::Error) -> OpenError {
+    match error {
+        redb::Error::DatabaseAlreadyOpen => OpenError::InUse {
+            directory: file.parent().unwrap_or(file).to_owned(),
+            process: None,
+        },
+        redb::Error::Io(source)
+            if !matches!(
+                source.kind(),
+                io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
+            ) =>
+        {
+            io_error(action, file, source)
+        }
+        error => damaged(file, &error.to_string()),
+    }
+}

@@ -68,6 +68,10 @@ pub enum Reason {
     Expired,
     /// The client must come back later.
     TooManyRequests,
+    /// It took too long, or cannot be waited for.
+    Timeout,
+    /// The client accepts no form that the server writes.
+    NotAcceptable,
 }
 
 /// An answer that is not an object. Serializes as `v1` Status.
@@ -81,6 +85,8 @@ pub struct Status {
     pub message: String,
     /// What it is about.
     pub details: Option<Box<StatusDetails>>,
+    /// A token to go on with a list that was interrupted; mostly empty.
+    pub continue_token: String,
 }
 
 /// `details` of a [`Status`].
@@ -137,6 +143,7 @@ impl Status {
             reason: None,
             message: String::new(),
             details: Some(Box::new(details)),
+            continue_token: String::new(),
         }
     }
 
@@ -260,6 +267,7 @@ impl Status {
             reason: None,
             message: message.into(),
             details: None,
+            continue_token: String::new(),
         }
     }
 
@@ -287,6 +295,7 @@ impl Status {
             reason: Some(reason),
             message: message.into(),
             details: None,
+            continue_token: String::new(),
         }
     }
 }
@@ -313,14 +322,17 @@ impl std::error::Error for Status {}
 impl Serialize for Status {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct NoMetadata {}
+        struct Metadata<'s> {
+            #[serde(rename = "continue", skip_serializing_if = "str::is_empty")]
+            continue_token: &'s str,
+        }
 
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Written<'s> {
             kind: &'static str,
             api_version: &'static str,
-            metadata: NoMetadata,
+            metadata: Metadata<'s>,
             status: &'static str,
             #[serde(skip_serializing_if = "str::is_empty")]
             message: &'s str,
@@ -336,7 +348,9 @@ impl Serialize for Status {
         let written = Written {
             kind: "Status",
             api_version: "v1",
-            metadata: NoMetadata {},
+            metadata: Metadata {
+                continue_token: &self.continue_token,
+            },
             status: if is_success { "Success" } else { "Failure" },
             message: &self.message,
             reason: self.reason,

@@ -10,7 +10,7 @@ use crate::served_types::ServedType;
 use crate::server::read::Listed;
 use crate::server::watch::{WatchEvent, WatchOptions, Watching};
 use crate::stored_object::StoredObject;
-use crate::table::{self, Include};
+use crate::table::{self, Columns, IncludeObject, TableOptions, TableVersion};
 use crate::versions;
 
 /// An answer to a request.
@@ -56,11 +56,11 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 /// In which form a client wants its answer.
 #[derive(Clone, Copy, Debug)]
-pub struct Form<'f> {
+pub struct Form {
     /// Encoding and shape.
     pub accepted: Accepted,
     /// Parameter `includeObject` of tables.
-    pub include_object: &'f str,
+    pub include_object: IncludeObject,
     /// The time, for ages in tables.
     pub now: i64,
 }
@@ -129,7 +129,7 @@ pub fn object(
     served: &ServedType,
     key: &Key,
     object: &StoredObject,
-    form: Form<'_>,
+    form: Form,
     warnings: Vec<String>,
 ) -> Answer {
     let mut answer = match (form.accepted.encoding, form.accepted.shape) {
@@ -144,7 +144,7 @@ pub fn object(
             let version_of = &value["metadata"]["resourceVersion"];
             let metadata = json!({ "resourceVersion": version_of });
             let objects = std::slice::from_ref(&value);
-            encoded(code, encoding, &table_of(served, objects, metadata, version, form))
+            encoded(code, encoding, &table_of(served, objects, &metadata, version, form))
         }
         (encoding, Shape::Metadata(version)) => {
             let value = served_value(served, object);
@@ -160,7 +160,7 @@ pub fn object(
 }
 
 /// A list.
-pub fn list(served: &ServedType, listed: &Listed, form: Form<'_>) -> Answer {
+pub fn list(served: &ServedType, listed: &Listed, form: Form) -> Answer {
     let mut metadata = json!({"resourceVersion": listed.version.to_string()});
     if !listed.token.is_empty() {
         metadata["continue"] = listed.token.as_str().into();
@@ -192,7 +192,7 @@ pub fn list(served: &ServedType, listed: &Listed, form: Form<'_>) -> Answer {
             Answer::bytes(200, JSON, text)
         }
         (encoding, Shape::Table(version)) => {
-            encoded(200, encoding, &table_of(served, &values(), metadata, version, form))
+            encoded(200, encoding, &table_of(served, &values(), &metadata, version, form))
         }
         (encoding, Shape::Metadata(version)) => {
             let items: Vec<Value> = values().iter().map(|it| partial(it, version)).collect();
@@ -214,12 +214,13 @@ pub fn watch(
     served: &ServedType,
     watching: Result<Watching, Status>,
     options: &WatchOptions,
-    form: Form<'_>,
+    form: Form,
 ) -> Answer {
     let mut writer = EventWriter {
         served: served.clone(),
         shape: form.accepted.shape,
-        include_object: form.include_object.to_owned(),
+        include_object: form.include_object,
+        columns: columns_of(served),
         has_columns: false,
     };
     match watching {
@@ -245,7 +246,8 @@ pub fn watch(
 pub struct EventWriter {
     served: ServedType,
     shape: Shape,
-    include_object: String,
+    include_object: IncludeObject,
+    columns: Columns,
     /// Whether the columns of the table were told.
     has_columns: bool,
 }
@@ -280,20 +282,20 @@ impl EventWriter {
             }
             Shape::Table(version) => {
                 let value = served_value(&self.served, object);
-                let metadata = json!({"resourceVersion": value["metadata"]["resourceVersion"]});
-                let form = Form {
-                    accepted: Accepted::default(),
-                    include_object: &self.include_object,
-                    now,
-                };
-                let objects = std::slice::from_ref(&value);
-                let mut table = table_of(&self.served, objects, metadata, version, form);
-                if std::mem::replace(&mut self.has_columns, true) {
-                    table["columnDefinitions"] = Value::Null;
-                }
+                let table = self.table_of(&value, version, now);
                 write_line(out, &json!({"type": name, "object": table}));
             }
         }
+    }
+
+    /// The table of one object. Only the first says what the columns are.
+    fn table_of(&mut self, value: &Value, version: TableVersion, now: i64) -> Value {
+        let is_first = !std::mem::replace(&mut self.has_columns, true);
+        let options = TableOptions {
+            version,
+            include_object: self.include_object,
+        };
+        table::event_table(&self.columns, value, is_first, &options, now)
     }
 
     fn write_bookmark(&self, out: &mut Vec<u8>, version: u64, ends_initial_events: bool) {
@@ -307,7 +309,7 @@ impl EventWriter {
                 "PartialObjectMetadata",
                 format!("meta.k8s.io/{version}"),
             ),
-            Shape::Table(version) => ("Table", format!("meta.k8s.io/{version}")),
+            Shape::Table(version) => ("Table", version.api_version().to_owned()),
             _ => (resource.kind.as_str(), resource.api_version()),
         };
         let mut object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
@@ -380,22 +382,22 @@ fn partial(value: &Value, version: &str) -> Value {
         "metadata": value["metadata"]})
 }
 
+fn columns_of(served: &ServedType) -> Columns {
+    Columns::of(&served.resource, &crate::custom_types::columns(served))
+}
+
 fn table_of(
     served: &ServedType,
     objects: &[Value],
-    metadata: Value,
-    version: &str,
-    form: Form<'_>,
+    metadata: &Value,
+    version: TableVersion,
+    form: Form,
 ) -> Value {
-    let custom = crate::custom_types::columns(served);
-    let columns = table::columns(&served.resource, &custom);
-    let include = match form.include_object {
-        "Object" => Include::Object,
-        "None" => Include::None,
-        _ => Include::Metadata,
+    let options = TableOptions {
+        version,
+        include_object: form.include_object,
     };
-    let now_seconds = form.now.div_euclid(1_000_000_000);
-    table::table(&served.resource, &columns, objects, metadata, version, include, now_seconds)
+    table::table(&columns_of(served), objects, metadata, &options, form.now)
 }
 
 fn encoded(code: u16, encoding: Encoding, value: &Value) -> Answer {

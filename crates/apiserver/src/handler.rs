@@ -12,11 +12,12 @@ use serde_json::{Value, json};
 use crate::answer::{self, Answer};
 use crate::authentication::User;
 use crate::front::Front;
-use crate::media_type::{Accepted, Sent};
+use crate::media_type::{Accepted, Sent, Shape};
 use crate::request::{Query, RequestInfo, ResourcePath};
 use crate::server::delete::{DeleteOptions, Deleted};
 use crate::server::read::ListOptions;
 use crate::server::watch::WatchOptions;
+use crate::table::IncludeObject;
 use crate::server::{Target, WriteOptions, Written};
 
 /// A request, whoever has read it.
@@ -125,6 +126,10 @@ fn of_resource(
         request,
         query,
         target,
+        include_object: match accepted.shape {
+            Shape::Table(_) => IncludeObject::parse(query.get("includeObject"))?,
+            _ => IncludeObject::default(),
+        },
         accepted,
     };
     let mut answer = match path.subresource.as_str() {
@@ -158,6 +163,7 @@ pub(crate) struct Call<'c> {
     query: &'c Query<'c>,
     target: Target,
     accepted: Accepted,
+    include_object: IncludeObject,
 }
 
 impl Call<'_> {
@@ -390,10 +396,10 @@ impl Call<'_> {
         Ok(Answer::text(200, ""))
     }
 
-    fn form(&self) -> answer::Form<'_> {
+    fn form(&self) -> answer::Form {
         answer::Form {
             accepted: self.accepted,
-            include_object: self.query.get("includeObject"),
+            include_object: self.include_object,
             now: self.front.server.clock().now(),
         }
     }

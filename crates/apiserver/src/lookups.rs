@@ -122,10 +122,10 @@ pub(crate) fn entries_within(
     namespace: &str,
 ) -> Vec<outrank_store::Entry<StoredObject>> {
     let range = match namespace {
-        "" => Range::resource(resource),
-        namespace => Range::namespace(resource, namespace),
+        "" => Range::Resource(resource.into()),
+        namespace => Range::Namespace(resource.into(), namespace.into()),
     };
-    let list = store.list(&range, &ListQuery::default());
+    let list = store.list(&range, ListQuery::default());
     // A list of what is there now has no reason to fail.
     list.map(|list| list.entries).unwrap_or_default()
 }

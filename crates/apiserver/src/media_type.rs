@@ -4,6 +4,8 @@
 //! ask for an object in another shape: as a table for people, or its metadata alone. Source:
 //! `k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go`, Kubernetes 1.36.
 
+use crate::table::TableVersion;
+
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
@@ -22,8 +24,8 @@ pub enum Shape {
     /// As they are.
     #[default]
     Whole,
-    /// As rows of a table, of this version of `meta.k8s.io`.
-    Table(&'static str),
+    /// As rows of a table.
+    Table(TableVersion),
     /// Their metadata, of this version of `meta.k8s.io`.
     Metadata(&'static str),
     /// What there is to discover, in one document of this version.
@@ -77,8 +79,8 @@ fn offer(text: &str) -> Option<Accepted> {
     }
     let shape = match (shape, group, version) {
         ("", ..) => Shape::Whole,
-        ("Table", "meta.k8s.io", "v1") => Shape::Table("v1"),
-        ("Table", "meta.k8s.io", "v1beta1") => Shape::Table("v1beta1"),
+        ("Table", "meta.k8s.io", "v1") => Shape::Table(TableVersion::V1),
+        ("Table", "meta.k8s.io", "v1beta1") => Shape::Table(TableVersion::V1Beta1),
         ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", version) => {
             match version {
                 "v1" => Shape::Metadata("v1"),
@@ -132,7 +134,7 @@ mod tests {
         let both = format!("{protobuf}, */*");
         assert_eq!(of(&both), Some((Encoding::Json, Shape::Whole)));
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-        assert_eq!(of(table), Some((Encoding::Json, Shape::Table("v1"))));
+        assert_eq!(of(table), Some((Encoding::Json, Shape::Table(TableVersion::V1))));
         let other = "application/json;as=Chair;v=v1;g=meta.k8s.io,application/json";
         assert_eq!(of(other), Some((Encoding::Json, Shape::Whole)));
         let metadata = format!(

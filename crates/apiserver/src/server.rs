@@ -89,7 +89,11 @@ pub struct Target {
 impl Target {
     /// The key of the object in the store.
     pub fn key(&self) -> Key {
-        Key::new(&self.served.store_name, &self.namespace, &self.name)
+        Key::new(
+            self.served.store_name.clone(),
+            self.namespace.as_str(),
+            self.name.as_str(),
+        )
     }
 }
 

@@ -102,6 +102,25 @@ impl ServiceAddresses {
         self.complete(service, &addresses_of(live), &node_ports_of(live))
     }
 
+    /// Gives back what a service was given that is not stored after all.
+    pub(crate) fn release(&self, service: &Value) {
+        let mut taken = self.lock();
+        let Taken {
+            addresses,
+            node_ports,
+            of,
+            ..
+        } = &mut *taken;
+        let is_free = |it: &u32| !of.values().any(|(addresses, _)| addresses.contains(it));
+        for address in addresses_of(service).iter().filter(|it| is_free(it)) {
+            addresses.remove(address);
+        }
+        let is_free = |it: &u16| !of.values().any(|(_, ports)| ports.contains(it));
+        for port in node_ports_of(service).iter().filter(|it| is_free(it)) {
+            node_ports.remove(port);
+        }
+    }
+
     fn complete(&self, service: &mut Value, own: &[u32], own_ports: &[u16]) -> Result<(), Status> {
         let name = service["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let invalid = |error: FieldError| {
@@ -145,10 +164,9 @@ impl ServiceAddresses {
                     _ => None,
                 };
                 if let Some(why) = why {
-                    let shown = json!([asked]);
                     return Err(invalid(FieldError::invalid(
                         "spec.clusterIPs",
-                        shown.clone(),
+                        &json!([asked]),
                         why.replace("allocate IP", &format!("allocate IP {asked}")),
                     )));
                 }
@@ -175,15 +193,15 @@ impl ServiceAddresses {
                 Some(asked) if !has_node_ports => _ = asked,
                 Some(asked) if taken.node_ports.contains(&asked) && !own_ports.contains(&asked) => {
                     return Err(invalid(FieldError::invalid(
-                        format!("spec.ports[{index}].nodePort"),
-                        u64::from(asked),
+                        &*format!("spec.ports[{index}].nodePort"),
+                        i64::from(asked),
                         "provided port is already allocated",
                     )));
                 }
                 Some(asked) if !NODE_PORTS.contains(&asked) => {
                     return Err(invalid(FieldError::invalid(
-                        format!("spec.ports[{index}].nodePort"),
-                        u64::from(asked),
+                        &*format!("spec.ports[{index}].nodePort"),
+                        i64::from(asked),
                         "provided port is not in the valid range. The range of valid ports is \
                          30000-32767",
                     )));

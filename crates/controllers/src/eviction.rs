@@ -8,6 +8,7 @@
 //! Source: `pkg/registry/core/pod/storage/eviction.go`, Kubernetes 1.36.
 
 use outrank_api::labels::Selector;
+use outrank_api::status::StatusCause;
 use outrank_api::time::rfc3339;
 use outrank_api::types::{Pod, PodDisruptionBudget, PodDisruptionBudgetStatus};
 
@@ -62,11 +63,9 @@ fn charged(
 ) -> Result<PodDisruptionBudgetStatus, Refusal> {
     let (name, status) = (&budget.metadata.name, &budget.status);
     if status.observed_generation < budget.metadata.generation {
-        let message = format!(
-            "Cannot evict pod as it would violate the pod's disruption budget. The disruption \
-             budget {name} is still being processed by the server."
-        );
-        return Err(refusal(429, "TooManyRequests", message));
+        return Err(violated(format!(
+            "The disruption budget {name} is still being processed by the server."
+        )));
     }
     if status.disrupted_pods.len() > DISRUPTED_PODS_MAX {
         let message = format!(
@@ -76,18 +75,29 @@ fn charged(
         return Err(refusal(403, "Forbidden", message));
     }
     if status.disruptions_allowed <= 0 {
-        let message = format!(
-            "Cannot evict pod as it would violate the pod's disruption budget. The disruption \
-             budget {name} needs {} healthy pods and has {} currently",
+        return Err(violated(format!(
+            "The disruption budget {name} needs {} healthy pods and has {} currently",
             status.desired_healthy, status.current_healthy
-        );
-        return Err(refusal(429, "TooManyRequests", message));
+        )));
     }
     let mut status = status.clone();
     status.disruptions_allowed -= 1;
     let pod = pod.metadata.name.clone();
     status.disrupted_pods.insert(pod, Some(rfc3339(now)));
     Ok(status)
+}
+
+/// The budget does not allow it now.
+fn violated(why: String) -> Refusal {
+    let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+    Refusal {
+        causes: vec![StatusCause {
+            reason: "DisruptionBudget".to_owned(),
+            message: why,
+            ..StatusCause::default()
+        }],
+        ..refusal(429, "TooManyRequests", message.to_owned())
+    }
 }
 
 fn refusal(code: u16, reason: &str, message: String) -> Refusal {
@@ -130,7 +140,7 @@ mod tests {
         let refusal = evict(&pod("Running"), &[&none], 0).expect_err("none may go");
         assert_eq!(refusal.code, 429);
         assert_eq!(
-            refusal.message,
+            refusal.in_full(),
             "Cannot evict pod as it would violate the pod's disruption budget. The disruption \
              budget b needs 2 healthy pods and has 2 currently"
         );

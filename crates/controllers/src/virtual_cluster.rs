@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 use outrank_api::decode::{Object, ObjectKind, Typed};
 use outrank_api::defaults::{NAMESPACE, default_object, select_pods_of_job};
+use outrank_api::status::StatusCause;
 use outrank_api::time::{rfc3339, unix_nanos};
 use outrank_api::types::{
     Namespace, Pod, PodCondition, PodDisruptionBudget, PodSpec, ResourceList,
@@ -834,7 +835,10 @@ fn namespace_ends(key: &Key) -> Refusal {
             "{resource} \"{name}\" is forbidden: unable to create new content in namespace \
              {namespace} because it is being terminated"
         ),
-        causes: vec!["NamespaceTerminating".to_owned()],
+        causes: vec![StatusCause {
+            reason: "NamespaceTerminating".to_owned(),
+            ..StatusCause::default()
+        }],
     }
 }
 

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use outrank_api::decode::Object;
+use outrank_api::status::StatusCause;
 use serde_json::{Map, Value, json};
 
 use crate::pod_edit::PodEdit;
@@ -220,11 +221,19 @@ pub struct Refusal {
     pub reason: String,
     /// The same for people.
     pub message: String,
-    /// Reasons of its causes, such as `NamespaceTerminating`.
-    pub causes: Vec<String>,
+    /// Its causes, such as one of reason `NamespaceTerminating`.
+    pub causes: Vec<StatusCause>,
 }
 
 impl Refusal {
+    /// The message with those of its causes.
+    pub fn in_full(&self) -> String {
+        let causes = self.causes.iter().map(|cause| cause.message.as_str());
+        let parts = [self.message.as_str()].into_iter().chain(causes);
+        let said = parts.filter(|part| !part.is_empty());
+        said.collect::<Vec<_>>().join(" ")
+    }
+
     /// Whether the object to delete or change is not there.
     pub fn is_not_found(&self) -> bool {
         self.reason == "NotFound"
@@ -244,7 +253,7 @@ impl Refusal {
     pub fn namespace_ends(&self) -> bool {
         self.causes
             .iter()
-            .any(|cause| cause == "NamespaceTerminating")
+            .any(|cause| cause.reason == "NamespaceTerminating")
     }
 }
 

@@ -102,7 +102,7 @@ async fn send_events(
             }
         }
         let is_failed = matches!(events.last(), Some(WatchEvent::Error(_)));
-        if is_failed || is_over && events.is_empty() {
+        if is_failed || is_over {
             return;
         }
         if !events.is_empty() {

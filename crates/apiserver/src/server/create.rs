@@ -73,8 +73,18 @@ impl ApiServer {
         let (mut value, mut warnings) = (written.value, written.warnings);
         warnings.extend(self.complete_new(target, &mut value)?);
         let name = name_of(&value).unwrap_or_default();
-        let key = Key::new(&target.served.store_name, &target.namespace, &name);
-        let object = self.store_new(target, &key, value, options)?;
+        let key = Key::new(
+            target.served.store_name.clone(),
+            target.namespace.as_str(),
+            name,
+        );
+        let is_service = &*key.resource == "services";
+        let given = is_service.then(|| value.clone());
+        let stored = self.store_new(target, &key, value, options);
+        if let Some(service) = given.filter(|_| stored.is_err() || options.dry_run) {
+            self.0.addresses.release(&service);
+        }
+        let object = stored?;
         Ok(Written {
             object,
             key,

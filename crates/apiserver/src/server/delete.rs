@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::read::ListOptions;
 use super::update::is_over;
-use super::{ApiServer, Target, WriteOptions, refused_commit, with_version};
+use super::{ApiServer, Target, refused_commit, with_version};
 use crate::stored_object::StoredObject;
 
 /// Nanoseconds of a second.

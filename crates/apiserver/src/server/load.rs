@@ -21,12 +21,13 @@ impl ApiServer {
             text.unwrap_or_default().to_owned()
         };
         let (api_version, kind) = (text("/apiVersion"), text("/kind"));
+        let (name, mut namespace) = (text("/metadata/name"), text("/metadata/namespace"));
+        let was_stored = !text("/metadata/uid").is_empty() && !name.is_empty();
         let types = self.types();
         let served = types.of_kind(&api_version, &kind).filter(|it| it.is_stored());
         let served = served.ok_or_else(|| {
             Status::bad_request(format!("no kind {kind:?} of {api_version:?} is served here"))
         })?;
-        let (name, mut namespace) = (text("/metadata/name"), text("/metadata/namespace"));
         if !served.resource.is_namespaced {
             namespace.clear();
         } else if namespace.is_empty() {
@@ -39,7 +40,6 @@ impl ApiServer {
             name: name.clone(),
             subresource: String::new(),
         };
-        let was_stored = !text("/metadata/uid").is_empty() && !name.is_empty();
         if !was_stored {
             let options = WriteOptions {
                 manager: "outrank".to_owned(),

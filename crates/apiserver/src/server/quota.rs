@@ -86,6 +86,7 @@ impl Quotas {
                 reason: Some(Reason::Forbidden),
                 message: refusal.to_string(),
                 details: Some(details(target, &new)),
+                ..Status::bad_request("")
             },
             _ => Status::unknown_error(refusal.to_string()),
         })?;

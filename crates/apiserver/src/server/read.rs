@@ -68,7 +68,6 @@ impl ApiServer {
     ///
     /// If the version is forgotten or in the future, or a parameter is wrong.
     pub fn list(&self, target: &Target, options: &ListOptions) -> Result<Listed, Status> {
-        let resource = &target.served.store_name;
         let range = range_of(target);
         let (mut after, at) = self.start_of(target, options)?;
         let mut found = Vec::new();
@@ -82,12 +81,12 @@ impl ApiServer {
                 after: after.clone(),
                 at,
             };
-            let list = self.store().list(&range, &query);
+            let list = self.store().list(&range, query);
             let List {
                 entries,
                 version,
                 more,
-            } = list.map_err(|error| self.not_listed(&error, after.as_ref()))?;
+            } = list.map_err(|error| not_listed(&error, at, after.as_ref()))?;
             let is_whole = more.is_none();
             let is_selected = |entry: &Entry<StoredObject>| {
                 entry.value.is_selected(&entry.key, &options.selection)
@@ -105,7 +104,6 @@ impl ApiServer {
                     remaining_count: more.filter(|_| is_counted).map(|it| it.remaining_count),
                 });
             }
-            debug_assert!(!resource.is_empty());
             after = more.map(|it| it.last_key);
         }
     }
@@ -134,29 +132,6 @@ impl ApiServer {
             _ => false,
         };
         Ok((None, is_exact.then_some(version)))
-    }
-
-    fn not_listed(&self, error: &ListError, after: Option<&Key>) -> Status {
-        match error {
-            ListError::Future { newest, asked } => too_large_version(*asked, *newest),
-            ListError::Gone { .. } => {
-                let mut status = expired(match after {
-                    Some(_) => {
-                        "The provided continue parameter is too old to display a consistent list \
-                         result. You can start a new list without the continue parameter, or use \
-                         the continue token in this response to retrieve the remainder of the \
-                         results. Continuing with the provided token results in an inconsistent \
-                         list - objects that were created, modified, or deleted between the time \
-                         the first chunk was returned and now may show up in the list."
-                    }
-                    None => "The resourceVersion for the provided list is too old.",
-                });
-                if let Some(after) = after {
-                    status.metadata_continue = token_of_now(after);
-                }
-                status
-            }
-        }
     }
 }
 
@@ -278,8 +253,8 @@ fn selection(query: &Query<'_>, target: &Target) -> Result<Selection, Status> {
 /// The part of the store that a target is in.
 pub(super) fn range_of(target: &Target) -> Range {
     match target.namespace.as_str() {
-        "" => Range::resource(&target.served.store_name),
-        namespace => Range::namespace(&target.served.store_name, namespace),
+        "" => Range::Resource(target.served.store_name.clone()),
+        namespace => Range::Namespace(target.served.store_name.clone(), namespace.into()),
     }
 }
 
@@ -324,6 +299,29 @@ fn too_large_version(asked: u64, newest: u64) -> Status {
             ..StatusDetails::default()
         })),
         ..Status::bad_request("")
+    }
+}
+
+fn not_listed(error: &ListError, at: Option<u64>, after: Option<&Key>) -> Status {
+    match error {
+        ListError::Future { newest } => too_large_version(at.unwrap_or(0), *newest),
+        ListError::Gone { .. } => {
+            let mut status = expired(match after {
+                Some(_) => {
+                    "The provided continue parameter is too old to display a consistent list \
+                     result. You can start a new list without the continue parameter, or use \
+                     the continue token in this response to retrieve the remainder of the \
+                     results. Continuing with the provided token results in an inconsistent \
+                     list - objects that were created, modified, or deleted between the time \
+                     the first chunk was returned and now may show up in the list."
+                }
+                None => "The resourceVersion for the provided list is too old.",
+            });
+            if let Some(after) = after {
+                status.continue_token = token_of_now(after);
+            }
+            status
+        }
     }
 }
 
@@ -375,6 +373,6 @@ fn read_token(text: &str, target: &Target) -> Result<(Option<u64>, Key), Status>
         true => path.split_once('/').unwrap_or((&target.namespace, path)),
         false => ("", path),
     };
-    let key = Key::new(&target.served.store_name, namespace, name);
+    let key = Key::new(target.served.store_name.clone(), namespace, name);
     Ok((u64::try_from(version).ok(), key))
 }

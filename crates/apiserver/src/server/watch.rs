@@ -101,7 +101,7 @@ impl ApiServer {
         let mut initial = VecDeque::new();
         let mut after = version;
         if has_initial {
-            let list = self.store().list(&range, &ListQuery::default());
+            let list = self.store().list(&range, ListQuery::default());
             let list = list.map_err(|error| Status::internal_error(&error))?;
             after = list.version;
             initial = list.entries.into();
@@ -150,7 +150,7 @@ impl Watching {
                 Ok(changes) => changes,
                 Err(gone) => {
                     self.is_over = true;
-                    let why = format!("too old resource version: {}", gone.position);
+                    let why = format!("too old resource version: {} ({})", self.position(), gone.oldest);
                     events.push(WatchEvent::Error(Box::new(expired(&why))));
                     return events;
                 }

@@ -165,13 +165,12 @@ fn within<'o, T: Typed>(
 
 fn refusal_of(status: Status) -> Refusal {
     let details = status.details.into_iter();
-    let causes = details.flat_map(|details| details.causes);
     Refusal {
         code: status.code,
         reason: status
             .reason
             .map_or_else(String::new, |it| format!("{it:?}")),
         message: status.message,
-        causes: causes.map(|cause| cause.reason).collect(),
+        causes: details.flat_map(|details| details.causes).collect(),
     }
 }

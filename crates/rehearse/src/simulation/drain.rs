@@ -53,7 +53,7 @@ impl Drains {
                 let Outcome::Refused(refusal) = cluster.evict(pod) else {
                     return false;
                 };
-                timeline.refused_eviction(pod, refusal.message, now);
+                timeline.refused_eviction(pod, refusal.in_full(), now);
                 true
             });
         }

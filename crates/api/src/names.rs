@@ -217,7 +217,7 @@ pub(crate) fn quoted_json(text: &str) -> String {
 
 /// Several errors as upstream shows them together: each once, in brackets if there are
 /// two or more (`k8s.io/apimachinery/pkg/util/errors`).
-pub(crate) fn joined_errors(errors: &[String]) -> String {
+pub fn joined_errors(errors: &[String]) -> String {
     let mut unique: Vec<&str> = Vec::with_capacity(errors.len());
     let mut seen = std::collections::HashSet::new();
     unique.extend(

@@ -46,6 +46,8 @@ impl fmt::Display for Qualified<'_> {
 pub enum Reason {
     /// The request itself is wrong.
     BadRequest,
+    /// The client has not said who it is, or wrongly.
+    Unauthorized,
     /// What was asked is not allowed.
     Forbidden,
     /// There is no such object.
@@ -171,6 +173,11 @@ impl Status {
         let why = "the object has been modified; please apply your changes to the latest version \
                    and try again";
         Self::conflict(resource, name, why)
+    }
+
+    /// The client shows credentials that are wrong.
+    pub fn unauthorized() -> Self {
+        Self::plain(401, Reason::Unauthorized, "Unauthorized")
     }
 
     /// It is not allowed. `name` may be empty where no object is meant.

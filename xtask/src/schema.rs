@@ -14,6 +14,7 @@ use std::fmt::Write as _;
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
+use k8s_openapi::apimachinery::pkg::apis::meta;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration as aggregator;
 use k8s_openapi::schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value};
@@ -26,8 +27,9 @@ const HEADER: &str = "\
 # enumerations, ranges, required fields) is in rules.txt.
 #
 #   kind API_VERSION KIND TYPE     objects of this kind have this type
-#   type TYPE                      the fields that follow belong to this type
-#     FIELD FIELD_TYPE
+#   type TYPE PACKAGE              the fields that follow belong to this type, which
+#                                  OpenAPI calls PACKAGE with the last part of TYPE
+#     FIELD FIELD_TYPE [required]  required: the API's own schema says so
 #
 # A field type is a TYPE or any, bool, bytes, double, int32, int64, intOrString,
 # quantity, string, time; [T] is a list of T and {T} a map from strings to T.
@@ -97,6 +99,10 @@ pub fn table() -> Result<String> {
             VolumeAttributesClass
         }
     }
+    // What an API server answers beside objects.
+    generator.subschema_for::<meta::v1::APIResourceList>();
+    generator.subschema_for::<meta::v1::ListMeta>();
+    generator.subschema_for::<meta::v1::Status>();
     let definitions = generator.take_definitions(true);
     let names = short_names(definitions.keys());
     let mut out = HEADER.to_owned();
@@ -111,11 +117,12 @@ pub fn table() -> Result<String> {
             .as_object()
             .context("a schema that is not an object")?;
         if scalar(name).is_none() && schema.contains_key("properties") {
-            types.insert(names[name].clone(), fields(schema, &names)?);
+            let package = name.rsplit_once('.').map_or("", |(package, _)| package);
+            types.insert(&names[name], (package, fields(schema, &names)?));
         }
     }
-    for (type_name, fields) in types {
-        writeln!(out, "\ntype {type_name}")?;
+    for (type_name, (package, fields)) in types {
+        writeln!(out, "\ntype {type_name} {package}")?;
         for (field, field_type) in fields {
             writeln!(out, "  {field} {field_type}")?;
         }
@@ -143,15 +150,23 @@ fn short_names<'a>(names: impl Iterator<Item = &'a String> + Clone) -> BTreeMap<
     names.map(|name| (name.clone(), short(name))).collect()
 }
 
+/// The fields of a type, each with what its line says after the name.
 fn fields(
     schema: &Map<String, Value>,
     names: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>> {
     let properties = schema.get("properties").and_then(Value::as_object);
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_required =
+        |field: &str| required.is_some_and(|names| names.iter().any(|it| it == field));
     let mut fields = BTreeMap::new();
     for (field, schema) in properties.into_iter().flatten() {
-        let field_type = field_type(schema, names).with_context(|| field.clone())?;
-        fields.insert(field.clone(), field_type);
+        let mut line = field_type(schema, names).with_context(|| field.clone())?;
+        // The crate always has metadata; the API does not demand it.
+        if is_required(field) && field != "metadata" {
+            line.push_str(" required");
+        }
+        fields.insert(field.clone(), line);
     }
     Ok(fields)
 }

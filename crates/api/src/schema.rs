@@ -5,6 +5,19 @@
 //! hand, adds the values of enumerations, ranges and required fields. A check compares an
 //! object with them and reports every unknown field, wrong type and impossible value.
 //! `schema/admission.txt` has the types of files that configure admission.
+//!
+//! Whoever tells others what the types are, as OpenAPI does, reads the tables by [`kinds`],
+//! [`fields`] and [`package`]:
+//!
+//! ```
+//! use outrank_api::schema::{self, FieldType};
+//!
+//! let type_name = schema::type_of("scheduling.k8s.io/v1", "PriorityClass").unwrap();
+//! assert_eq!(schema::package(type_name), "io.k8s.api.scheduling.v1");
+//! let fields = schema::fields(type_name);
+//! let (_, value) = fields.iter().find(|(name, _)| *name == "value").unwrap();
+//! assert_eq!(value.field_type, FieldType::Int32);
+//! ```
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
@@ -23,35 +36,55 @@ const UNKNOWN_FIELD: &str = "unknown field, left out";
 
 /// The type of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum FieldType {
+pub enum FieldType {
+    /// Any value.
     Any,
+    /// `true` or `false`.
     Bool,
+    /// Bytes, written in base64.
     Bytes,
+    /// A number.
     Double,
+    /// A whole number of 32 bits.
     Int32,
+    /// A whole number of 64 bits.
     Int64,
+    /// A whole number or a string, such as `25%`.
     IntOrString,
+    /// An amount, such as `500m`.
     Quantity,
+    /// A string.
     String,
+    /// A time as RFC 3339 has it.
     Time,
+    /// A list of values of one type.
     List(Box<FieldType>),
+    /// A map from strings to values of one type.
     Map(Box<FieldType>),
+    /// An object of a type of the table.
     Object(String),
 }
 
+/// What the tables say of a field.
 #[derive(Debug)]
-pub(crate) struct Field {
-    pub(crate) field_type: FieldType,
-    required: bool,
-    allowed: Vec<&'static str>,
+pub struct Field {
+    /// The type of its value.
+    pub field_type: FieldType,
+    /// Whether the API's own schema says that it must be there. Values may be refused for more
+    /// than that, and for less: a field that is required may be empty.
+    pub is_required: bool,
+    /// Whether the rules say that it must be there and not empty.
+    must_be_filled: bool,
+    /// The values that it may have; none stand for all. Those of a list are its elements.
+    pub allowed: Vec<&'static str>,
     range: Option<(i64, i64)>,
     /// The field by which elements of a list are told apart when lists are merged; without
     /// one a list is replaced.
-    pub(crate) merge_key: Option<&'static str>,
+    pub merge_key: Option<&'static str>,
     /// Whether a list of scalars is merged by a strategic merge patch.
-    pub(crate) merges_scalars: bool,
+    pub merges_scalars: bool,
     /// Whether merging leaves the keys that the new value has, and no others.
-    pub(crate) retains_keys: bool,
+    pub retains_keys: bool,
     /// What the type is called in Go, if that is not its own name.
     pub(crate) go_type: Option<&'static str>,
     /// How the value is owned, if the rules say so.
@@ -60,7 +93,7 @@ pub(crate) struct Field {
 
 /// How much of a value has one owner (`managed_fields`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Grain {
+pub enum Grain {
     /// All of it.
     Whole,
     /// Each field of an object, each key of a map, each element of a set.
@@ -70,12 +103,14 @@ pub(crate) enum Grain {
 }
 
 impl Field {
+    /// How the value is owned, if the rules say so of the field.
+    pub fn stated_grain(&self) -> Option<Grain> {
+        self.grain
+    }
+
     /// How the value is owned. Lists are owned whole unless the rules say otherwise.
     pub(crate) fn grain(&self) -> Grain {
-        let of_type = self
-            .field_type
-            .object()
-            .filter(|name| schema().whole.contains(*name));
+        let of_type = self.field_type.object().filter(|name| is_whole(name));
         match (self.grain, &self.field_type) {
             (Some(grain), _) => grain,
             (None, FieldType::List(_)) => Grain::Whole,
@@ -89,7 +124,8 @@ impl Field {
     fn new(field_type: FieldType) -> Field {
         Field {
             field_type,
-            required: false,
+            is_required: false,
+            must_be_filled: false,
             allowed: Vec::new(),
             range: None,
             merge_key: None,
@@ -106,6 +142,8 @@ type Fields = HashMap<&'static str, Field>;
 #[derive(Debug, Default)]
 struct Schema {
     types: HashMap<&'static str, Fields>,
+    /// By type, what its name begins with in OpenAPI.
+    packages: HashMap<&'static str, &'static str>,
     kinds: HashMap<(&'static str, &'static str), &'static str>,
     /// By type, the fields of which there is one at most.
     single: HashMap<&'static str, Vec<&'static str>>,
@@ -205,8 +243,41 @@ pub fn findings_of_type(type_name: &str, value: &Value) -> Vec<Finding> {
 }
 
 /// The type of the objects of a kind; `None` if the kind is not in the table.
-pub(crate) fn type_of(api_version: &str, kind: &str) -> Option<&'static str> {
+pub fn type_of(api_version: &str, kind: &str) -> Option<&'static str> {
     schema().kinds.get(&(api_version, kind)).copied()
+}
+
+/// All kinds: API version, kind and type, in alphabetical order.
+pub fn kinds() -> Vec<(&'static str, &'static str, &'static str)> {
+    let kinds = schema().kinds.iter();
+    let mut kinds: Vec<_> = kinds
+        .map(|(&(version, kind), &it)| (version, kind, it))
+        .collect();
+    kinds.sort_unstable();
+    kinds
+}
+
+/// The fields of a type, in alphabetical order; none if there is no such type.
+pub fn fields(type_name: &str) -> Vec<(&'static str, &'static Field)> {
+    let fields = schema().types.get(type_name).into_iter().flatten();
+    let mut fields: Vec<_> = fields.map(|(name, field)| (*name, field)).collect();
+    fields.sort_unstable_by_key(|(name, _)| *name);
+    fields
+}
+
+/// What the name of a type begins with in OpenAPI, such as `io.k8s.api.core.v1`; empty if it is
+/// not a type of the API.
+pub fn package(type_name: &str) -> &'static str {
+    schema()
+        .packages
+        .get(type_name)
+        .copied()
+        .unwrap_or_default()
+}
+
+/// Whether values of a type have one owner each (`managed_fields`).
+pub fn is_whole(type_name: &str) -> bool {
+    schema().whole.contains(type_name)
 }
 
 /// What the tables say of a field.
@@ -243,16 +314,21 @@ impl Schema {
             let is_field = line.starts_with(' ');
             let words: Vec<&'static str> = line.split_whitespace().collect();
             match words.as_slice() {
-                [name, field_type] if is_field => {
+                [name, field_type, required @ ..] if is_field => {
+                    let mut field = Field::new(FieldType::parse(field_type));
+                    field.is_required = required == ["required"];
                     let fields = self.types.entry(type_name).or_default();
-                    fields.insert(*name, Field::new(FieldType::parse(field_type)));
+                    fields.insert(*name, field);
                 }
                 ["kind", api_version, kind, type_name] => {
                     self.kinds.insert((*api_version, *kind), *type_name);
                 }
-                ["type", name] => {
+                ["type", name, package @ ..] => {
                     type_name = *name;
                     self.types.entry(type_name).or_default();
+                    if let [package] = package {
+                        self.packages.insert(type_name, package);
+                    }
                 }
                 _ => {}
             }
@@ -266,7 +342,7 @@ impl Schema {
                 ["required", type_name, fields @ ..] => {
                     for field in fields {
                         if let Some(field) = self.field_mut(type_name, field) {
-                            field.required = true;
+                            field.must_be_filled = true;
                         }
                     }
                 }
@@ -763,7 +839,7 @@ fn report_missing(
     };
     let mut missing: Vec<&str> = fields
         .iter()
-        .filter(|(name, field)| field.required && absent(name))
+        .filter(|(name, field)| field.must_be_filled && absent(name))
         .map(|(name, _)| *name)
         .filter(|name| !refused.iter().any(|refused| refused == name))
         .collect();

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use outrank_api::status::Status;
-use outrank_store::Key;
 use serde_json::{Value, json};
 
 use crate::media_type::{Accepted, Encoding, Shape};
@@ -127,13 +126,12 @@ impl Answer {
 pub fn object(
     code: u16,
     served: &ServedType,
-    key: &Key,
     object: &StoredObject,
     form: Form,
     warnings: Vec<String>,
 ) -> Answer {
     let mut answer = match (form.accepted.encoding, form.accepted.shape) {
-        (Encoding::Json, Shape::Whole | Shape::Discovery(_)) => {
+        (Encoding::Json, Shape::Whole) => {
             let mut text = Vec::with_capacity(object.json().len() + 64);
             write_object(&mut text, served, object);
             text.push(b'\n');
@@ -150,11 +148,10 @@ pub fn object(
             let value = served_value(served, object);
             encoded(code, encoding, &partial(&value, version))
         }
-        (encoding, Shape::Whole | Shape::Discovery(_)) => {
+        (encoding, Shape::Whole) => {
             encoded(code, encoding, &served_value(served, object))
         }
     };
-    let _ = key;
     answer.warnings = warnings;
     answer
 }
@@ -174,7 +171,7 @@ pub fn list(served: &ServedType, listed: &Listed, form: Form) -> Answer {
     };
     let (kind, api_version) = (&served.resource.kind, served.resource.api_version());
     match (form.accepted.encoding, form.accepted.shape) {
-        (Encoding::Json, Shape::Whole | Shape::Discovery(_)) => {
+        (Encoding::Json, Shape::Whole) => {
             let bytes: usize = listed.entries.iter().map(|it| it.value.json().len() + 1).sum();
             let mut text = Vec::with_capacity(bytes + 256);
             let head = format!(
@@ -201,7 +198,7 @@ pub fn list(served: &ServedType, listed: &Listed, form: Form) -> Answer {
                 "metadata": metadata, "items": items});
             encoded(200, encoding, &list)
         }
-        (encoding, Shape::Whole | Shape::Discovery(_)) => {
+        (encoding, Shape::Whole) => {
             let list = json!({"kind": format!("{kind}List"), "apiVersion": api_version,
                 "metadata": metadata, "items": values()});
             encoded(200, encoding, &list)
@@ -269,7 +266,7 @@ impl EventWriter {
             }
         };
         match self.shape {
-            Shape::Whole | Shape::Discovery(_) => {
+            Shape::Whole => {
                 out.extend_from_slice(b"{\"type\":\"");
                 out.extend_from_slice(name.as_bytes());
                 out.extend_from_slice(b"\",\"object\":");

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use outrank_api::patch::PatchType;
 use outrank_api::request_body::{self, FieldValidation};
 use outrank_api::status::{Reason, Status};
+use outrank_store::Entry;
 use serde_json::{Value, json};
 
 use crate::answer::{self, Answer};
@@ -15,8 +16,9 @@ use crate::front::Front;
 use crate::media_type::{Accepted, Sent, Shape};
 use crate::request::{Query, RequestInfo, ResourcePath};
 use crate::server::delete::{DeleteOptions, Deleted};
-use crate::server::read::ListOptions;
+use crate::server::read::{ListOptions, Listed};
 use crate::server::watch::WatchOptions;
+use crate::stored_object::StoredObject;
 use crate::table::IncludeObject;
 use crate::server::{Target, WriteOptions, Written};
 
@@ -179,7 +181,7 @@ impl Call<'_> {
         match verb {
             "get" => {
                 let entry = server.get(&self.target)?;
-                Ok(self.object(200, &entry.key, &entry.value, Vec::new()))
+                Ok(self.object(200, &entry.value, Vec::new()))
             }
             "list" => {
                 let options = ListOptions::read(self.query, &self.target)?;
@@ -277,7 +279,7 @@ impl Call<'_> {
                 Ok(Answer::value(200, &serde_json::to_value(&status).unwrap_or_default()))
             }
             Deleted::Gone(entry) | Deleted::Going(entry) => {
-                Ok(self.object(200, &entry.key, &entry.value, Vec::new()))
+                Ok(self.object(200, &entry.value, Vec::new()))
             }
         }
     }
@@ -286,7 +288,7 @@ impl Call<'_> {
         let selected = ListOptions::read(self.query, &self.target)?;
         let options = self.delete_options()?;
         let entries = self.front.server.delete_collection(&self.target, &selected, &options)?;
-        let listed = crate::server::read::Listed {
+        let listed = Listed {
             entries,
             version: self.front.server.store().version(),
             token: String::new(),
@@ -301,7 +303,7 @@ impl Call<'_> {
         match (path.subresource.as_str(), verb) {
             ("status" | "resize" | "ephemeralcontainers" | "approval", "get") => {
                 let entry = server.get(target)?;
-                Ok(self.object(200, &entry.key, &entry.value, Vec::new()))
+                Ok(self.object(200, &entry.value, Vec::new()))
             }
             ("status" | "resize" | "ephemeralcontainers" | "approval", "update") => self.update(),
             ("status" | "resize" | "ephemeralcontainers" | "approval", "patch") => self.patch(),
@@ -407,17 +409,16 @@ impl Call<'_> {
     pub(crate) fn object(
         &self,
         code: u16,
-        key: &outrank_store::Key,
-        object: &crate::stored_object::StoredObject,
+        object: &StoredObject,
         warnings: Vec<String>,
     ) -> Answer {
-        answer::object(code, &self.target.served, key, object, self.form(), warnings)
+        answer::object(code, &self.target.served, object, self.form(), warnings)
     }
 
     fn written(&self, written: Written, mut warnings: Vec<String>) -> Answer {
         let code = if written.is_new { 201 } else { 200 };
         warnings.extend(written.warnings);
-        self.object(code, &written.key, &written.object, warnings)
+        self.object(code, &written.object, warnings)
     }
 
     fn write_options(&self) -> Result<WriteOptions, Status> {
@@ -527,6 +528,38 @@ impl Call<'_> {
             details: Some(Box::default()),
             ..Status::bad_request("")
         }
+    }
+
+    /// Binds the pod that a binding names.
+    pub(crate) fn bind_named_in(&self, binding: &Value) -> Result<Answer, Status> {
+        let types = self.front.server.types();
+        let pods = types.find("", "v1", "pods").ok_or_else(no_such_resource)?;
+        let target = Target {
+            served: pods.clone(),
+            namespace: self.target.namespace.clone(),
+            name: binding["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+            subresource: "binding".to_owned(),
+        };
+        self.front.server.bind(&target, binding, &self.write_options()?)?;
+        Ok(Answer::success(201))
+    }
+
+    /// Answers with objects that are stored nowhere.
+    pub(crate) fn computed(&self, entries: Vec<Entry<StoredObject>>) -> Result<Answer, Status> {
+        if self.target.name.is_empty() {
+            let listed = Listed {
+                entries,
+                version: self.front.server.store().version(),
+                token: String::new(),
+                remaining_count: None,
+            };
+            return Ok(answer::list(&self.target.served, &listed, self.form()));
+        }
+        let resource = self.target.served.resource.resource();
+        let mut named = entries.iter().filter(|it| *it.key.name == *self.target.name);
+        let found = named.next();
+        let found = found.ok_or_else(|| Status::not_found(resource, &self.target.name))?;
+        Ok(self.object(200, &found.value, Vec::new()))
     }
 
     pub(crate) fn user(&self) -> &User {

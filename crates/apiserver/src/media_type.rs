@@ -28,8 +28,6 @@ pub enum Shape {
     Table(TableVersion),
     /// Their metadata, of this version of `meta.k8s.io`.
     Metadata(&'static str),
-    /// What there is to discover, in one document of this version.
-    Discovery(&'static str),
 }
 
 /// What a client accepts.
@@ -88,8 +86,6 @@ fn offer(text: &str) -> Option<Accepted> {
                 _ => return None,
             }
         }
-        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => Shape::Discovery("v2"),
-        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1") => Shape::Discovery("v2beta1"),
         _ => return None,
     };
     // Tables have no form in protocol buffers.

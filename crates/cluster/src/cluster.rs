@@ -116,7 +116,7 @@ impl Cluster {
         let informers = Informers::new(server.clone());
         let workers = start_workers(&server, &informers, front.certificate_authority(), config)?;
         let serving = tokio::spawn(http.serve());
-        front.is_ready();
+        front.set_ready(&address.to_string());
         Ok(Self {
             server,
             front,

@@ -135,7 +135,7 @@ pub trait Cluster {
 }
 
 /// A plugin of the API server. It takes part in one phase or in both.
-pub trait AdmissionPlugin: fmt::Debug {
+pub trait AdmissionPlugin: fmt::Debug + Send + Sync {
     /// The name, as on the command line of kube-apiserver.
     fn name(&self) -> &'static str;
 

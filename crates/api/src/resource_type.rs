@@ -130,6 +130,24 @@ impl From<ObjectKind> for &'static ResourceType {
     }
 }
 
+/// The type of scales, which are no resource of their own: a part of others.
+pub fn scale() -> &'static ResourceType {
+    static SCALE: LazyLock<ResourceType> = LazyLock::new(|| ResourceType {
+        group: "autoscaling".to_owned(),
+        version: "v1".to_owned(),
+        kind: "Scale".to_owned(),
+        plural: "scales".to_owned(),
+        singular: "scale".to_owned(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        is_namespaced: true,
+        verbs: Vec::new(),
+        subresources: Vec::new(),
+        type_name: schema::type_of("autoscaling/v1", "Scale"),
+    });
+    &SCALE
+}
+
 /// Group and version of `apps/v1` or `v1`.
 pub fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))

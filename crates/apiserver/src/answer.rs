@@ -142,15 +142,17 @@ pub fn object(
             let version_of = &value["metadata"]["resourceVersion"];
             let metadata = json!({ "resourceVersion": version_of });
             let objects = std::slice::from_ref(&value);
-            encoded(code, encoding, &table_of(served, objects, &metadata, version, form))
+            encoded(
+                code,
+                encoding,
+                &table_of(served, objects, &metadata, version, form),
+            )
         }
         (encoding, Shape::Metadata(version)) => {
             let value = served_value(served, object);
             encoded(code, encoding, &partial(&value, version))
         }
-        (encoding, Shape::Whole) => {
-            encoded(code, encoding, &served_value(served, object))
-        }
+        (encoding, Shape::Whole) => encoded(code, encoding, &served_value(served, object)),
     };
     answer.warnings = warnings;
     answer
@@ -167,12 +169,18 @@ pub fn list(served: &ServedType, listed: &Listed, form: Form) -> Answer {
     }
     let values = || -> Vec<Value> {
         let entries = listed.entries.iter();
-        entries.map(|entry| served_value(served, &entry.value)).collect()
+        entries
+            .map(|entry| served_value(served, &entry.value))
+            .collect()
     };
     let (kind, api_version) = (&served.resource.kind, served.resource.api_version());
     match (form.accepted.encoding, form.accepted.shape) {
         (Encoding::Json, Shape::Whole) => {
-            let bytes: usize = listed.entries.iter().map(|it| it.value.json().len() + 1).sum();
+            let bytes: usize = listed
+                .entries
+                .iter()
+                .map(|it| it.value.json().len() + 1)
+                .sum();
             let mut text = Vec::with_capacity(bytes + 256);
             let head = format!(
                 "{{\"kind\":\"{kind}List\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\
@@ -188,9 +196,11 @@ pub fn list(served: &ServedType, listed: &Listed, form: Form) -> Answer {
             text.extend_from_slice(b"]}\n");
             Answer::bytes(200, JSON, text)
         }
-        (encoding, Shape::Table(version)) => {
-            encoded(200, encoding, &table_of(served, &values(), &metadata, version, form))
-        }
+        (encoding, Shape::Table(version)) => encoded(
+            200,
+            encoding,
+            &table_of(served, &values(), &metadata, version, form),
+        ),
         (encoding, Shape::Metadata(version)) => {
             let items: Vec<Value> = values().iter().map(|it| partial(it, version)).collect();
             let list = json!({"kind": "PartialObjectMetadataList",
@@ -302,10 +312,7 @@ impl EventWriter {
         }
         let resource = &self.served.resource;
         let (kind, api_version) = match self.shape {
-            Shape::Metadata(version) => (
-                "PartialObjectMetadata",
-                format!("meta.k8s.io/{version}"),
-            ),
+            Shape::Metadata(version) => ("PartialObjectMetadata", format!("meta.k8s.io/{version}")),
             Shape::Table(version) => ("Table", version.api_version().to_owned()),
             _ => (resource.kind.as_str(), resource.api_version()),
         };

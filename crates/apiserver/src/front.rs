@@ -36,7 +36,10 @@ const RBAC: [(&str, &str); 4] = [
     ("roles.rbac.authorization.k8s.io", "Role"),
     ("clusterroles.rbac.authorization.k8s.io", "ClusterRole"),
     ("rolebindings.rbac.authorization.k8s.io", "RoleBinding"),
-    ("clusterrolebindings.rbac.authorization.k8s.io", "ClusterRoleBinding"),
+    (
+        "clusterrolebindings.rbac.authorization.k8s.io",
+        "ClusterRoleBinding",
+    ),
 ];
 
 /// Programs of the control plane, and what the server is asked whether it runs.
@@ -119,7 +122,10 @@ impl Front {
     /// If it cannot be made.
     pub fn client_certificate(&self, name: &str, groups: &[String]) -> Result<Identity> {
         let now_seconds = self.server.clock().now().div_euclid(1_000_000_000);
-        Ok(self.certificates.authority.client(name, groups, now_seconds)?)
+        Ok(self
+            .certificates
+            .authority
+            .client(name, groups, now_seconds)?)
     }
 
     /// The tokens of users.
@@ -160,7 +166,9 @@ impl Front {
             certificate: of_certificate.as_ref(),
         };
         let now_seconds = self.now_seconds();
-        let sender = self.authenticator.authenticate(&presented, now_seconds, &self.uids())?;
+        let sender = self
+            .authenticator
+            .authenticate(&presented, now_seconds, &self.uids())?;
         acting_user(headers, sender, &self.read_rights())
     }
 
@@ -271,7 +279,13 @@ impl Front {
             serde_json::from_slice(entry.value.json()).ok()
         };
         let accounts = self.authenticator.accounts();
-        token_request(body.clone(), &account, accounts, self.now_seconds(), &stored)
+        token_request(
+            body.clone(),
+            &account,
+            accounts,
+            self.now_seconds(),
+            &stored,
+        )
     }
 
     /// What the server says of itself, at a path that is none of a resource.
@@ -285,7 +299,9 @@ impl Front {
                 ..Status::bad_request("")
             });
         }
-        let health = HEALTH_CHECKS.iter().find_map(|it| Some((*it, path.strip_prefix(*it)?)));
+        let health = HEALTH_CHECKS
+            .iter()
+            .find_map(|it| Some((*it, path.strip_prefix(*it)?)));
         match health {
             Some((check, "" | "/")) => return self.health(check, request.query),
             Some((_, "/ping" | "/store")) => return Answer::text(200, "ok"),
@@ -313,7 +329,11 @@ impl Front {
         if is_ready && !is_verbose {
             return Answer::text(200, "ok");
         }
-        let mark = if is_ready { "[+]started ok" } else { "[-]started failed: starting" };
+        let mark = if is_ready {
+            "[+]started ok"
+        } else {
+            "[-]started failed: starting"
+        };
         let name = check.trim_start_matches('/');
         let verdict = if is_ready { "passed" } else { "failed" };
         let text = format!("[+]ping ok\n[+]store ok\n{mark}\n{name} check {verdict}\n");
@@ -338,7 +358,10 @@ impl Front {
 
     fn description(&self) -> Arc<SelfDescription> {
         let types = self.server.types();
-        let mut known = self.description.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self
+            .description
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some((of, description)) = &*known
             && Arc::ptr_eq(of, &types)
         {
@@ -361,7 +384,10 @@ impl Front {
     /// Looks up what tokens are bound to.
     fn uids(&self) -> impl Fn(&str, &str, &str) -> Option<String> {
         |resource: &str, namespace: &str, name: &str| {
-            let entry = self.server.store().get(&Key::new(resource, namespace, name))?;
+            let entry = self
+                .server
+                .store()
+                .get(&Key::new(resource, namespace, name))?;
             let value: Value = serde_json::from_slice(entry.value.json()).ok()?;
             Some(value.pointer("/metadata/uid")?.as_str()?.to_owned())
         }
@@ -371,7 +397,10 @@ impl Front {
 /// Keeps rights as roles and bindings say.
 fn follow_rights(server: &ApiServer, rbac: &Arc<RwLock<Rbac>>) {
     let write = |rbac: &RwLock<Rbac>, store: &outrank_store::Store<StoredObject>, key: &Key| {
-        let Some((_, kind)) = RBAC.iter().find(|(resource, _)| **resource == *key.resource) else {
+        let Some((_, kind)) = RBAC
+            .iter()
+            .find(|(resource, _)| **resource == *key.resource)
+        else {
             return;
         };
         let mut rights = rbac.write().unwrap_or_else(PoisonError::into_inner);

@@ -18,9 +18,9 @@ use crate::request::{Query, RequestInfo, ResourcePath};
 use crate::server::delete::{DeleteOptions, Deleted};
 use crate::server::read::{ListOptions, Listed};
 use crate::server::watch::WatchOptions;
+use crate::server::{Target, WriteOptions, Written};
 use crate::stored_object::StoredObject;
 use crate::table::IncludeObject;
-use crate::server::{Target, WriteOptions, Written};
 
 /// A request, whoever has read it.
 #[derive(Clone, Debug)]
@@ -107,7 +107,8 @@ fn of_resource(
     let types = front.server.types();
     let served = types.find(&path.group, &path.version, &path.plural);
     let served = served.ok_or_else(no_such_resource)?.clone();
-    let is_known = path.subresource.is_empty() || served.resource.has_subresource(&path.subresource);
+    let is_known =
+        path.subresource.is_empty() || served.resource.has_subresource(&path.subresource);
     let is_namespace = path.plural == "namespaces";
     let is_placed = served.resource.is_namespaced || path.namespace.is_empty() || is_namespace;
     if !is_known || !is_placed || path.plural.is_empty() {
@@ -191,7 +192,12 @@ impl Call<'_> {
             "watch" => {
                 let options = WatchOptions::read(self.query, &self.target)?;
                 let watching = server.watch(&self.target, &options);
-                Ok(answer::watch(&self.target.served, watching, &options, self.form()))
+                Ok(answer::watch(
+                    &self.target.served,
+                    watching,
+                    &options,
+                    self.form(),
+                ))
             }
             "create" => self.create(),
             "update" => self.update(),
@@ -203,7 +209,8 @@ impl Call<'_> {
 
     fn create(&self) -> Result<Answer, Status> {
         let read = self.read_body()?;
-        self.front.check_rights(self.request.user, &self.target, &read.value, None)?;
+        self.front
+            .check_rights(self.request.user, &self.target, &read.value, None)?;
         let options = self.write_options()?;
         let target = self.in_namespace_of(&read.value);
         let written = self.front.server.create(&target, read.value, &options)?;
@@ -226,7 +233,8 @@ impl Call<'_> {
         let live = server.get(&self.target).ok();
         let live = live.map(|it| it.value.to_value(&self.target.served.stored));
         let user = self.request.user;
-        self.front.check_rights(user, &self.target, &read.value, live.as_ref())?;
+        self.front
+            .check_rights(user, &self.target, &read.value, live.as_ref())?;
         let written = server.update(&self.target, read.value, &self.write_options()?)?;
         Ok(self.written(written, read.warnings))
     }
@@ -243,10 +251,7 @@ impl Call<'_> {
                     "FieldValueRequired",
                 ));
             }
-            let applied = self.read_applied()?;
-            self.front.check_rights(self.request.user, &self.target, &applied.value, None)?;
-            let written = server.apply(&self.target, applied.value, &options)?;
-            return Ok(self.written(written, applied.warnings));
+            return Err(unsupported_patch());
         }
         let patch_type = PatchType::of_content_type(content_type);
         let patch_type = patch_type.ok_or_else(unsupported_patch)?;
@@ -260,9 +265,8 @@ impl Call<'_> {
         let text = self.text()?;
         let user = self.request.user;
         let front = self.front;
-        let check = |new: &Value, live: &Value| {
-            front.check_rights(user, &self.target, new, Some(live))
-        };
+        let check =
+            |new: &Value, live: &Value| front.check_rights(user, &self.target, new, Some(live));
         let written = server.patch(&self.target, patch_type, &text, &options, &check)?;
         Ok(self.written(written, Vec::new()))
     }
@@ -276,7 +280,10 @@ impl Call<'_> {
                 let value = entry.value.to_value(resource);
                 let uid = value["metadata"]["uid"].as_str().unwrap_or_default();
                 let status = Status::deleted(resource.resource(), &self.target.name, uid);
-                Ok(Answer::value(200, &serde_json::to_value(&status).unwrap_or_default()))
+                Ok(Answer::value(
+                    200,
+                    &serde_json::to_value(&status).unwrap_or_default(),
+                ))
             }
             Deleted::Gone(entry) | Deleted::Going(entry) => {
                 Ok(self.object(200, &entry.value, Vec::new()))
@@ -287,7 +294,10 @@ impl Call<'_> {
     fn delete_collection(&self) -> Result<Answer, Status> {
         let selected = ListOptions::read(self.query, &self.target)?;
         let options = self.delete_options()?;
-        let entries = self.front.server.delete_collection(&self.target, &selected, &options)?;
+        let entries = self
+            .front
+            .server
+            .delete_collection(&self.target, &selected, &options)?;
         let listed = Listed {
             entries,
             version: self.front.server.store().version(),
@@ -327,7 +337,10 @@ impl Call<'_> {
             ("scale", "update" | "patch") => self.set_scale(verb),
             ("token", "create") => {
                 let body = self.read_any("authentication.k8s.io/v1", "TokenRequest")?;
-                Ok(Answer::value(201, &self.front.request_token(target, &body)?))
+                Ok(Answer::value(
+                    201,
+                    &self.front.request_token(target, &body)?,
+                ))
             }
             ("log", "get") => self.log(),
             ("exec" | "attach" | "portforward" | "proxy", _) => {
@@ -351,7 +364,7 @@ impl Call<'_> {
     fn set_scale(&self, verb: &str) -> Result<Answer, Status> {
         let options = self.write_options()?;
         let server = &self.front.server;
-        let scale_type = &**outrank_api::resource_type::scale();
+        let scale_type = outrank_api::resource_type::scale();
         let scale = match verb {
             "update" => {
                 let body = self.read_any("autoscaling/v1", "Scale")?;
@@ -378,7 +391,9 @@ impl Call<'_> {
         let pod = entry.value.to_value(&self.target.served.stored);
         let names = |field: &str| {
             let containers = pod["spec"][field].as_array().into_iter().flatten();
-            containers.filter_map(|it| it["name"].as_str()).collect::<Vec<_>>()
+            containers
+                .filter_map(|it| it["name"].as_str())
+                .collect::<Vec<_>>()
         };
         let (containers, asked) = (names("containers"), self.query.get("container"));
         let is_there = names("initContainers").contains(&asked) || containers.contains(&asked);
@@ -406,12 +421,7 @@ impl Call<'_> {
         }
     }
 
-    pub(crate) fn object(
-        &self,
-        code: u16,
-        object: &StoredObject,
-        warnings: Vec<String>,
-    ) -> Answer {
+    pub(crate) fn object(&self, code: u16, object: &StoredObject, warnings: Vec<String>) -> Answer {
         answer::object(code, &self.target.served, object, self.form(), warnings)
     }
 
@@ -471,14 +481,6 @@ impl Call<'_> {
         }
     }
 
-    /// A configuration that is applied.
-    fn read_applied(&self) -> Result<request_body::Body, Status> {
-        let resource = &self.target.served.resource;
-        let validation = self.write_options()?.field_validation;
-        let text = yaml_as_json(&self.request.body)?;
-        outrank_api::server_side_apply::read(resource, &text, validation)
-    }
-
     /// The body as an object that is not stored.
     pub(crate) fn read_any(&self, api_version: &str, kind: &str) -> Result<Value, Status> {
         let mut value = match Sent::of(self.request.content_type) {
@@ -491,16 +493,23 @@ impl Call<'_> {
             None => return Err(unsupported_body()),
         };
         let Value::Object(fields) = &mut value else {
-            return Err(Status::bad_request(format!("a {kind} must be a JSON object")));
+            return Err(Status::bad_request(format!(
+                "a {kind} must be a JSON object"
+            )));
         };
-        let given = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
+        let given = fields
+            .get("kind")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         if !given.is_empty() && given != kind {
             return Err(Status::bad_request(format!(
                 "{given} cannot be handled as a {kind}"
             )));
         }
         fields.insert("kind".to_owned(), json!(kind));
-        fields.entry("apiVersion").or_insert_with(|| json!(api_version));
+        fields
+            .entry("apiVersion")
+            .or_insert_with(|| json!(api_version));
         Ok(value)
     }
 
@@ -537,10 +546,15 @@ impl Call<'_> {
         let target = Target {
             served: pods.clone(),
             namespace: self.target.namespace.clone(),
-            name: binding["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+            name: binding["metadata"]["name"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
             subresource: "binding".to_owned(),
         };
-        self.front.server.bind(&target, binding, &self.write_options()?)?;
+        self.front
+            .server
+            .bind(&target, binding, &self.write_options()?)?;
         Ok(Answer::success(201))
     }
 
@@ -556,7 +570,9 @@ impl Call<'_> {
             return Ok(answer::list(&self.target.served, &listed, self.form()));
         }
         let resource = self.target.served.resource.resource();
-        let mut named = entries.iter().filter(|it| *it.key.name == *self.target.name);
+        let mut named = entries
+            .iter()
+            .filter(|it| *it.key.name == *self.target.name);
         let found = named.next();
         let found = found.ok_or_else(|| Status::not_found(resource, &self.target.name))?;
         Ok(self.object(200, &found.value, Vec::new()))
@@ -574,9 +590,8 @@ impl Call<'_> {
 /// YAML as JSON text; JSON is YAML, too.
 fn yaml_as_json(body: &[u8]) -> Result<String, Status> {
     let values = outrank_api::document::values(body);
-    let values = values.map_err(|error| {
-        Status::bad_request(format!("error converting YAML to JSON: {error}"))
-    })?;
+    let values = values
+        .map_err(|error| Status::bad_request(format!("error converting YAML to JSON: {error}")))?;
     match <[Value; 1]>::try_from(values) {
         Ok([value]) => Ok(value.to_string()),
         Err(_) => Err(Status::bad_request("the body must be one document of YAML")),
@@ -616,7 +631,10 @@ fn manager(query: &Query<'_>, user_agent: &str) -> Result<String, Status> {
         return Ok(named.to_owned());
     }
     let name = user_agent.split('/').next().unwrap_or_default();
-    let shown = name.chars().filter(|c| !c.is_control()).take(CHARACTERS_MAX);
+    let shown = name
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(CHARACTERS_MAX);
     Ok(shown.collect())
 }
 

@@ -192,7 +192,9 @@ async fn respond(
         Body::Whole(bytes) => match accepts_gzip && bytes.len() >= limits::GZIP_BYTES_MIN {
             true => {
                 let encoding = HeaderValue::from_static("gzip");
-                response.headers_mut().insert(header::CONTENT_ENCODING, encoding);
+                response
+                    .headers_mut()
+                    .insert(header::CONTENT_ENCODING, encoding);
                 AnswerBody::whole(body::gzip(&bytes))
             }
             false => AnswerBody::whole(bytes),
@@ -310,7 +312,10 @@ fn write_headers(headers: &mut HeaderMap, answer: &Answer) {
             headers.append(name, value);
         }
     };
-    set(HeaderName::from_static("audit-id"), &Uuid::new_v4().to_string());
+    set(
+        HeaderName::from_static("audit-id"),
+        &Uuid::new_v4().to_string(),
+    );
     set(header::CACHE_CONTROL, "no-cache, private");
     set(header::CONTENT_TYPE, answer.content_type);
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
@@ -329,5 +334,8 @@ fn write_headers(headers: &mut HeaderMap, answer: &Answer) {
 fn accepts_gzip(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::ACCEPT_ENCODING).iter();
     let mut texts = values.filter_map(|it| it.to_str().ok());
-    texts.any(|text| text.split(',').any(|it| it.split(';').next().unwrap_or("").trim() == "gzip"))
+    texts.any(|text| {
+        text.split(',')
+            .any(|it| it.split(';').next().unwrap_or("").trim() == "gzip")
+    })
 }

@@ -130,7 +130,10 @@ mod tests {
         let both = format!("{protobuf}, */*");
         assert_eq!(of(&both), Some((Encoding::Json, Shape::Whole)));
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-        assert_eq!(of(table), Some((Encoding::Json, Shape::Table(TableVersion::V1))));
+        assert_eq!(
+            of(table),
+            Some((Encoding::Json, Shape::Table(TableVersion::V1)))
+        );
         let other = "application/json;as=Chair;v=v1;g=meta.k8s.io,application/json";
         assert_eq!(of(other), Some((Encoding::Json, Shape::Whole)));
         let metadata = format!(

@@ -60,7 +60,9 @@ impl Metrics {
         let verb = ("verb", verb.to_owned());
         let labels = vec![verb.clone(), ("code", code.to_string())];
         self.requests.get_or_create(&labels).inc();
-        self.durations.get_or_create(&vec![verb]).observe(took.as_secs_f64());
+        self.durations
+            .get_or_create(&vec![verb])
+            .observe(took.as_secs_f64());
     }
 
     /// All that was counted, as text.

@@ -199,15 +199,38 @@ mod tests {
     fn paths_have_their_parts() {
         let cases = [
             ("GET", "/api/v1/nodes", ["list", "", "", "nodes", "", ""]),
-            ("GET", "/api/v1/namespaces/a", ["get", "", "a", "namespaces", "a", ""]),
-            ("PUT", "/api/v1/namespaces/a/finalize", ["update", "", "a", "namespaces", "a", "finalize"]),
-            ("DELETE", "/api/v1/namespaces/a/pods", ["deletecollection", "", "a", "pods", "", ""]),
-            ("POST", "/api/v1/namespaces/a/pods/p/eviction", ["create", "", "a", "pods", "p", "eviction"]),
-            ("PATCH", "/apis/apps/v1/namespaces/a/deployments/d/scale",
-                ["patch", "apps", "a", "deployments", "d", "scale"]),
+            (
+                "GET",
+                "/api/v1/namespaces/a",
+                ["get", "", "a", "namespaces", "a", ""],
+            ),
+            (
+                "PUT",
+                "/api/v1/namespaces/a/finalize",
+                ["update", "", "a", "namespaces", "a", "finalize"],
+            ),
+            (
+                "DELETE",
+                "/api/v1/namespaces/a/pods",
+                ["deletecollection", "", "a", "pods", "", ""],
+            ),
+            (
+                "POST",
+                "/api/v1/namespaces/a/pods/p/eviction",
+                ["create", "", "a", "pods", "p", "eviction"],
+            ),
+            (
+                "PATCH",
+                "/apis/apps/v1/namespaces/a/deployments/d/scale",
+                ["patch", "apps", "a", "deployments", "d", "scale"],
+            ),
             ("GET", "/healthz", ["get", "", "", "", "", ""]),
             ("GET", "/api/v1", ["get", "", "", "", "", ""]),
-            ("GET", "//api//v1/nodes/%2e%2e/", ["get", "", "", "nodes", "..", ""]),
+            (
+                "GET",
+                "//api//v1/nodes/%2e%2e/",
+                ["get", "", "", "nodes", "..", ""],
+            ),
         ];
         for (method, path, expected) in cases {
             assert_eq!(parts(method, path), expected.map(str::to_owned), "{path}");

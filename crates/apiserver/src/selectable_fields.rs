@@ -96,12 +96,7 @@ impl SelectableFields {
     }
 
     /// The value of a field; empty if there is none.
-    pub(crate) fn value<'v>(
-        self,
-        key: &'v Key,
-        values: &'v [Box<str>],
-        field: &str,
-    ) -> &'v str {
+    pub(crate) fn value<'v>(self, key: &'v Key, values: &'v [Box<str>], field: &str) -> &'v str {
         match field {
             "metadata.name" => &key.name,
             "metadata.namespace" => &key.namespace,

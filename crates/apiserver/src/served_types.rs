@@ -50,7 +50,8 @@ impl ServedTypes {
                 resource.plural.as_str(),
             );
             let other = STORED_AS.iter().find(|(served, _)| *served == path);
-            let stored = other.and_then(|(_, (version, kind))| ResourceType::of_kind(version, kind));
+            let stored =
+                other.and_then(|(_, (version, kind))| ResourceType::of_kind(version, kind));
             ServedType::of(resource.clone(), stored.unwrap_or(resource).clone())
         });
         let mut all = Self::default();
@@ -72,14 +73,15 @@ impl ServedTypes {
     /// The type under a path.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&ServedType> {
         let path = (group.to_owned(), version.to_owned(), plural.to_owned());
-        self.by_path.get(&path).and_then(|index| self.types.get(*index))
+        self.by_path
+            .get(&path)
+            .and_then(|index| self.types.get(*index))
     }
 
     /// The type of objects of a kind.
     pub fn of_kind(&self, api_version: &str, kind: &str) -> Option<&ServedType> {
-        let is_it = |it: &&ServedType| {
-            it.resource.kind == kind && it.resource.api_version() == api_version
-        };
+        let is_it =
+            |it: &&ServedType| it.resource.kind == kind && it.resource.api_version() == api_version;
         self.types.iter().find(is_it)
     }
 
@@ -120,9 +122,14 @@ mod tests {
     fn versions_of_a_resource_are_one_in_the_store() {
         let types = ServedTypes::new([]);
         let name = |group: &str, version: &str, plural: &str| {
-            types.find(group, version, plural).map(|it| it.store_name.to_string())
+            types
+                .find(group, version, plural)
+                .map(|it| it.store_name.to_string())
         };
-        assert_eq!(name("events.k8s.io", "v1", "events").as_deref(), Some("events"));
+        assert_eq!(
+            name("events.k8s.io", "v1", "events").as_deref(),
+            Some("events")
+        );
         assert_eq!(name("", "v1", "events").as_deref(), Some("events"));
         let autoscalers = "horizontalpodautoscalers";
         assert_eq!(

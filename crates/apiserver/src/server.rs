@@ -7,10 +7,11 @@
 //! [`subresources`]. HTTP is elsewhere ([`crate::http`]); clients in the same process call these
 //! functions, and get the same answers as those that come by network.
 
+mod admitted;
 pub mod create;
 pub mod delete;
-pub mod patch;
 mod load;
+pub mod patch;
 mod prepare;
 mod quota;
 pub mod read;
@@ -156,7 +157,11 @@ impl ApiServer {
 
     /// Has somebody told of every change from now on.
     pub fn observe(&self, observer: Observer) {
-        let mut observers = self.0.observers.write().unwrap_or_else(PoisonError::into_inner);
+        let mut observers = self
+            .0
+            .observers
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         observers.push(observer);
     }
 
@@ -203,8 +208,14 @@ impl ApiServer {
         if &*entry.key.resource == crate::custom_types::DEFINITIONS {
             self.refresh_custom_types();
         }
-        let observers = self.0.observers.read().unwrap_or_else(PoisonError::into_inner);
-        observers.iter().for_each(|observer| observer(entry, changed));
+        let observers = self
+            .0
+            .observers
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        observers
+            .iter()
+            .for_each(|observer| observer(entry, changed));
     }
 
     /// Reads the definitions of custom types anew.
@@ -238,9 +249,4 @@ fn refused_commit(error: &CommitError, target: &Target) -> Status {
         CommitError::Conflict { key, .. } => Status::modified_since(resource, &key.name),
         other => Status::internal_error(other),
     }
-}
-
-/// A text as whole seconds since 1970; `None` if it is no time.
-fn seconds_of(time: &str) -> Option<i64> {
-    Some(outrank_api::time::unix_nanos(time)?.div_euclid(1_000_000_000))
 }

@@ -30,7 +30,7 @@ const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 
 /// Which addresses and ports are taken.
 #[derive(Debug)]
-pub struct ServiceAddresses(Mutex<Taken>);
+pub(crate) struct ServiceAddresses(Mutex<Taken>);
 
 #[derive(Debug, Default)]
 struct Taken {
@@ -57,7 +57,9 @@ impl ServiceAddresses {
         }
         let mut taken = self.lock();
         if let Some((addresses, ports)) = taken.of.remove(&entry.key) {
-            addresses.iter().for_each(|it| _ = taken.addresses.remove(it));
+            addresses
+                .iter()
+                .for_each(|it| _ = taken.addresses.remove(it));
             ports.iter().for_each(|it| _ = taken.node_ports.remove(it));
         }
         if changed == Changed::Set {
@@ -122,7 +124,10 @@ impl ServiceAddresses {
     }
 
     fn complete(&self, service: &mut Value, own: &[u32], own_ports: &[u16]) -> Result<(), Status> {
-        let name = service["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let name = service["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         let invalid = |error: FieldError| {
             let kind = Qualified {
                 group: "",
@@ -140,9 +145,7 @@ impl ServiceAddresses {
             "None" => spec["clusterIPs"] = json!(["None"]),
             "" => {
                 let address = taken.free_address().ok_or_else(|| {
-                    Status::internal_error(
-                        "failed to allocate a serviceIP: range is full",
-                    )
+                    Status::internal_error("failed to allocate a serviceIP: range is full")
                 })?;
                 let address = Ipv4Addr::from(address).to_string();
                 spec["clusterIPs"] = json!([address]);
@@ -150,8 +153,7 @@ impl ServiceAddresses {
             }
             asked => {
                 let address = asked.parse::<Ipv4Addr>().ok().map(u32::from);
-                let is_taken =
-                    |it: &u32| taken.addresses.contains(it) && !own.contains(it);
+                let is_taken = |it: &u32| taken.addresses.contains(it) && !own.contains(it);
                 let why = match address {
                     Some(it) if !is_in_range(it) => Some(
                         "failed to allocate IP: provided IP is not in the valid range. The range \
@@ -184,10 +186,14 @@ impl ServiceAddresses {
         if is_absent(&spec["ipFamilyPolicy"]) {
             spec["ipFamilyPolicy"] = json!("SingleStack");
         }
-        let has_node_ports =
-            matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer"))
-                && spec["allocateLoadBalancerNodePorts"] != json!(false);
-        for (index, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
+        let has_node_ports = matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer"))
+            && spec["allocateLoadBalancerNodePorts"] != json!(false);
+        for (index, port) in spec["ports"]
+            .as_array_mut()
+            .into_iter()
+            .flatten()
+            .enumerate()
+        {
             let asked = port["nodePort"].as_u64().filter(|it| *it != 0);
             match asked.map(|it| u16::try_from(it).unwrap_or(0)) {
                 Some(asked) if !has_node_ports => _ = asked,
@@ -256,7 +262,10 @@ fn is_absent(value: &Value) -> bool {
 }
 
 fn addresses_of(service: &Value) -> Vec<u32> {
-    let listed = service["spec"]["clusterIPs"].as_array().into_iter().flatten();
+    let listed = service["spec"]["clusterIPs"]
+        .as_array()
+        .into_iter()
+        .flatten();
     let all = listed.chain([&service["spec"]["clusterIP"]]);
     let mut addresses: Vec<u32> = all
         .filter_map(Value::as_str)
@@ -270,7 +279,10 @@ fn addresses_of(service: &Value) -> Vec<u32> {
 fn node_ports_of(service: &Value) -> Vec<u16> {
     let ports = service["spec"]["ports"].as_array().into_iter().flatten();
     let ports = ports.filter_map(|port| port["nodePort"].as_u64());
-    ports.filter_map(|port| u16::try_from(port).ok()).filter(|it| *it != 0).collect()
+    ports
+        .filter_map(|port| u16::try_from(port).ok())
+        .filter(|it| *it != 0)
+        .collect()
 }
 
 #[cfg(test)]
@@ -288,7 +300,10 @@ mod tests {
         for _ in 0..50 {
             let mut one = service(json!({"type": "ClusterIP"}));
             addresses.allocate(&mut one).expect("there is room");
-            let address = one["spec"]["clusterIP"].as_str().expect("an address").to_owned();
+            let address = one["spec"]["clusterIP"]
+                .as_str()
+                .expect("an address")
+                .to_owned();
             assert!(seen.insert(address));
         }
         let mut headless = service(json!({"type": "ClusterIP", "clusterIP": "None"}));
@@ -296,7 +311,11 @@ mod tests {
         assert_eq!(headless["spec"]["clusterIPs"], json!(["None"]));
         let mut outside = service(json!({"type": "ClusterIP", "clusterIP": "8.8.8.8"}));
         let refused = addresses.allocate(&mut outside).expect_err("not ours");
-        assert!(refused.message.contains("not in the valid range"), "{}", refused.message);
+        assert!(
+            refused.message.contains("not in the valid range"),
+            "{}",
+            refused.message
+        );
     }
 
     #[test]

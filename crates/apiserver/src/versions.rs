@@ -37,7 +37,11 @@ pub fn to_served(served: &ResourceType, stored: &ResourceType, object: Value) ->
 
 fn convert(from: &ResourceType, to: &ResourceType, mut object: Value) -> Value {
     if let Value::Object(fields) = &mut object {
-        match (from.group.as_str(), from.version.as_str(), to.group.as_str()) {
+        match (
+            from.group.as_str(),
+            from.version.as_str(),
+            to.group.as_str(),
+        ) {
             ("events.k8s.io", _, "") => rename(fields, |(core, own)| (own, core)),
             ("", _, "events.k8s.io") => rename(fields, |(core, own)| (core, own)),
             ("autoscaling", "v1", _) if to.version == "v2" => to_autoscaling_v2(fields),
@@ -77,7 +81,9 @@ fn to_autoscaling_v2(fields: &mut Map<String, Value>) {
             json!({"type": "Resource", "resource": {"name": "cpu",
                 "target": {"type": "Utilization", "averageUtilization": percent}}})
         });
-        let more = metrics.and_then(|it| it.as_array().cloned()).unwrap_or_default();
+        let more = metrics
+            .and_then(|it| it.as_array().cloned())
+            .unwrap_or_default();
         let all: Vec<Value> = more.into_iter().chain(of_cpu).collect();
         if !all.is_empty() {
             spec.insert("metrics".to_owned(), all.into());
@@ -90,7 +96,9 @@ fn to_autoscaling_v2(fields: &mut Map<String, Value>) {
             json!({"type": "Resource", "resource": {"name": "cpu",
                 "current": {"averageUtilization": percent, "averageValue": "0"}}})
         });
-        let more = current.and_then(|it| it.as_array().cloned()).unwrap_or_default();
+        let more = current
+            .and_then(|it| it.as_array().cloned())
+            .unwrap_or_default();
         let all: Vec<Value> = more.into_iter().chain(of_cpu).collect();
         if !all.is_empty() {
             status.insert("currentMetrics".to_owned(), all.into());
@@ -161,9 +169,12 @@ mod tests {
             "metadata": {"name": "e"}, "note": "hello", "regarding": {"kind": "Pod"},
             "reportingController": "me", "reason": "Why"});
         let kept = to_stored(served, stored, event.clone());
-        assert_eq!(kept, json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"},
+        assert_eq!(
+            kept,
+            json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"},
             "message": "hello", "involvedObject": {"kind": "Pod"},
-            "reportingComponent": "me", "reason": "Why"}));
+            "reportingComponent": "me", "reason": "Why"})
+        );
         assert_eq!(to_served(served, stored, kept), event);
     }
 

@@ -32,9 +32,8 @@ pub fn make(server: &ApiServer, certificate_authority: &str) -> Result<(), Statu
 }
 
 fn objects(certificate_authority: &str) -> Vec<Value> {
-    let namespaces = NAMESPACES.map(|name| {
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    });
+    let namespaces = NAMESPACES
+        .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
     let classes = system_classes().map(|it| Object::PriorityClass(Box::new(it)).to_value());
     let authentication = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},

@@ -76,7 +76,9 @@ impl Client {
             }
         }
         let text = object.to_string();
-        let patched = self.server.patch(&target, PatchType::Merge, &text, &options, &|_, _| Ok(()));
+        let patched = self
+            .server
+            .patch(&target, PatchType::Merge, &text, &options, &|_, _| Ok(()));
         patched.map(|_| ())
     }
 
@@ -88,7 +90,9 @@ impl Client {
     pub fn put_status(&self, key: &Key, changes: &Value) -> Result<(), Status> {
         let target = self.target(key, "status")?;
         let (text, options) = (changes.to_string(), self.options());
-        let patched = self.server.patch(&target, PatchType::Merge, &text, &options, &|_, _| Ok(()));
+        let patched = self
+            .server
+            .patch(&target, PatchType::Merge, &text, &options, &|_, _| Ok(()));
         patched.map(|_| ())
     }
 
@@ -99,7 +103,9 @@ impl Client {
     /// The server's answer, if it refuses.
     pub fn remove(&self, key: &Key) -> Result<(), Status> {
         let target = self.target(key, "")?;
-        self.server.delete(&target, &DeleteOptions::default()).map(|_| ())
+        self.server
+            .delete(&target, &DeleteOptions::default())
+            .map(|_| ())
     }
 
     fn create(&self, create: &Create) -> Result<Outcome, Status> {
@@ -130,8 +136,13 @@ impl Client {
             Some(Subresource::Finalize) => self.server.finalize(&target, &body, &options)?.object,
             _ => {
                 let text = body.to_string();
-                let patched =
-                    self.server.patch(&target, PatchType::Merge, &text, &options, &|_, _| Ok(()))?;
+                let patched = self.server.patch(
+                    &target,
+                    PatchType::Merge,
+                    &text,
+                    &options,
+                    &|_, _| Ok(()),
+                )?;
                 patched.object
             }
         };

@@ -235,6 +235,9 @@ fn start_workers(
 fn controllers(informers: Informers) -> Controllers {
     let collector = GarbageCollector::knowing(move |kind| informers.knows(kind));
     let mut all = workload_controllers();
-    all.extend(cluster_controllers(NodeLifecycleOptions::default(), collector));
+    all.extend(cluster_controllers(
+        NodeLifecycleOptions::default(),
+        collector,
+    ));
     Controllers::new(all)
 }

@@ -43,14 +43,18 @@ pub(crate) fn of_service(service: &Value, pods: &[&Stored]) -> Option<Endpoints>
         .collect();
     let selector = Selector::from_set(&labels);
     let is_told_early = service["spec"]["publishNotReadyAddresses"] == json!(true);
-    let mut chosen: Vec<&Pod> = pods.iter().filter_map(|stored| stored.get::<Pod>()).collect();
+    let mut chosen: Vec<&Pod> = pods
+        .iter()
+        .filter_map(|stored| stored.get::<Pod>())
+        .collect();
     chosen.retain(|pod| selector.matches(&pod.metadata.labels) && has_address(pod));
     chosen.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     let ports = ports_of(service, chosen.first().copied());
-    let endpoints: Vec<Value> = chosen.iter().map(|pod| endpoint(pod, is_told_early)).collect();
-    let slice = |endpoints: &[Value]| {
-        json!({"addressType": "IPv4", "endpoints": endpoints, "ports": ports})
-    };
+    let endpoints: Vec<Value> = chosen
+        .iter()
+        .map(|pod| endpoint(pod, is_told_early))
+        .collect();
+    let slice = |endpoints: &[Value]| json!({"addressType": "IPv4", "endpoints": endpoints, "ports": ports});
     let slices = match endpoints.is_empty() {
         true => vec![json!({"addressType": "IPv4", "endpoints": [], "ports": null})],
         false => endpoints.chunks(ADDRESSES_MAX).map(slice).collect(),
@@ -92,12 +96,17 @@ fn ports_of(service: &Value, pod: Option<&Pod>) -> Value {
     let ports = service["spec"]["ports"].as_array().into_iter().flatten();
     let ports = ports.map(|port| {
         let number = match &port["targetPort"] {
-            Value::String(name) => pod.and_then(|pod| named_port(pod, name)).unwrap_or(json!(0)),
+            Value::String(name) => pod
+                .and_then(|pod| named_port(pod, name))
+                .unwrap_or(json!(0)),
             Value::Number(number) => json!(number),
             _ => port["port"].clone(),
         };
         let mut told = Map::new();
-        told.insert("name".to_owned(), port["name"].as_str().unwrap_or_default().into());
+        told.insert(
+            "name".to_owned(),
+            port["name"].as_str().unwrap_or_default().into(),
+        );
         told.insert("port".to_owned(), number);
         let protocol = port["protocol"].as_str().unwrap_or("TCP");
         told.insert("protocol".to_owned(), protocol.into());
@@ -111,15 +120,17 @@ fn ports_of(service: &Value, pod: Option<&Pod>) -> Value {
 
 fn named_port(pod: &Pod, name: &str) -> Option<Value> {
     let mut ports = pod.spec.containers.iter().flat_map(|it| &it.ports);
-    ports.find(|port| port.name == name).map(|port| port.container_port.into())
+    ports
+        .find(|port| port.name == name)
+        .map(|port| port.container_port.into())
 }
 
 /// The same in the older form.
 fn subsets(pods: &[&Pod], ports: &Value, is_told_early: bool) -> Value {
-    let address = |pod: &&Pod| {
-        json!({"ip": pod.status.pod_ip, "nodeName": pod.spec.node_name, "targetRef": target(pod)})
-    };
-    let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    let address = |pod: &&Pod| json!({"ip": pod.status.pod_ip, "nodeName": pod.spec.node_name, "targetRef": target(pod)});
+    let staying = pods
+        .iter()
+        .filter(|pod| pod.metadata.deletion_timestamp.is_none());
     let staying = staying.take(ENDPOINTS_MAX).copied();
     let (ready, others): (Vec<&Pod>, Vec<&Pod>) =
         staying.partition(|pod| is_told_early || is_ready(pod));
@@ -161,17 +172,31 @@ mod tests {
     fn a_service_leads_to_its_pods() {
         let service = json!({"spec": {"selector": {"app": "web"},
             "ports": [{"port": 80, "targetPort": "http", "protocol": "TCP"}]}});
-        let pods = [pod("b", "10.0.0.2", false), pod("a", "10.0.0.1", true), pod("c", "", true)];
+        let pods = [
+            pod("b", "10.0.0.2", false),
+            pod("a", "10.0.0.1", true),
+            pod("c", "", true),
+        ];
         let pods: Vec<&Stored> = pods.iter().collect();
         let endpoints = of_service(&service, &pods).expect("it selects");
         let slice = &endpoints.slices[0];
-        assert_eq!(slice["ports"], json!([{"name": "", "port": 8080, "protocol": "TCP"}]));
-        let addresses: Vec<&Value> =
-            slice["endpoints"].as_array().into_iter().flatten().map(|it| &it["addresses"][0]).collect();
+        assert_eq!(
+            slice["ports"],
+            json!([{"name": "", "port": 8080, "protocol": "TCP"}])
+        );
+        let addresses: Vec<&Value> = slice["endpoints"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|it| &it["addresses"][0])
+            .collect();
         assert_eq!(addresses, ["10.0.0.1", "10.0.0.2"]);
         assert_eq!(slice["endpoints"][1]["conditions"]["ready"], false);
         assert_eq!(endpoints.subsets[0]["addresses"][0]["ip"], "10.0.0.1");
-        assert_eq!(endpoints.subsets[0]["notReadyAddresses"][0]["ip"], "10.0.0.2");
+        assert_eq!(
+            endpoints.subsets[0]["notReadyAddresses"][0]["ip"],
+            "10.0.0.2"
+        );
     }
 
     #[test]

@@ -122,6 +122,7 @@ impl Recorder {
                 event.message.clone()
             }
         };
+        let source = self.source(component);
         let told = self.told.get_or(kind, || Told::new(event, now));
         told.count += 1;
         told.last = now;
@@ -130,7 +131,7 @@ impl Recorder {
             "metadata": {"name": told.name, "namespace": namespace_of(event)},
             "involvedObject": reference(event),
             "reason": event.reason, "message": message, "type": type_,
-            "source": self.source(component),
+            "source": source,
             "reportingComponent": component, "reportingInstance": self.host,
             "firstTimestamp": seconds(told.first), "lastTimestamp": seconds(told.last),
             "count": told.count, "eventTime": null,
@@ -241,7 +242,13 @@ fn about(component: &str, event: &Event) -> EventKey {
     let key = &event.regarding;
     let (namespace, name) = (key.namespace.to_string(), key.name.to_string());
     let kind = key.kind.name().to_owned();
-    vec![component.to_owned(), kind, namespace, name, event.uid.clone()]
+    vec![
+        component.to_owned(),
+        kind,
+        namespace,
+        name,
+        event.uid.clone(),
+    ]
 }
 
 fn reference(event: &Event) -> Value {
@@ -265,7 +272,11 @@ fn namespace_of(event: &Event) -> &str {
 }
 
 fn type_of(event: &Event) -> &'static str {
-    if event.is_warning { "Warning" } else { "Normal" }
+    if event.is_warning {
+        "Warning"
+    } else {
+        "Normal"
+    }
 }
 
 /// What a scheduler did when it tells something.
@@ -310,7 +321,9 @@ mod tests {
     fn what_is_told_again_counts() {
         let mut recorder = Recorder::new(Style::Counted, "");
         let first = recorder.record("me", &event("a"), 0).expect("told");
-        let again = recorder.record("me", &event("a"), 5 * SECOND).expect("told");
+        let again = recorder
+            .record("me", &event("a"), 5 * SECOND)
+            .expect("told");
         assert_eq!((&first["count"], &again["count"]), (&json!(1), &json!(2)));
         assert_eq!(first["metadata"], again["metadata"]);
         assert_eq!(again["lastTimestamp"], "1970-01-01T00:00:05Z");
@@ -323,7 +336,11 @@ mod tests {
             .filter_map(|n| recorder.record("me", &event(&format!("try {n}")), n * SECOND))
             .collect();
         assert_eq!(told.len(), 25);
-        let combined = |it: &&Value| it["message"].as_str().is_some_and(|it| it.starts_with("(comb"));
+        let combined = |it: &&Value| {
+            it["message"]
+                .as_str()
+                .is_some_and(|it| it.starts_with("(comb"))
+        };
         assert_eq!(told.iter().filter(combined).count(), 15);
         assert_eq!(told[24]["count"], 15);
     }
@@ -331,9 +348,13 @@ mod tests {
     #[test]
     fn schedulers_tell_series() {
         let mut recorder = Recorder::new(Style::Series, "host");
-        let first = recorder.record("default-scheduler", &event("a"), 0).expect("told");
+        let first = recorder
+            .record("default-scheduler", &event("a"), 0)
+            .expect("told");
         assert_eq!(first["series"], Value::Null);
-        let again = recorder.record("default-scheduler", &event("b"), SECOND).expect("told");
+        let again = recorder
+            .record("default-scheduler", &event("b"), SECOND)
+            .expect("told");
         assert_eq!(again["series"]["count"], 2);
         assert_eq!(again["eventTime"], "1970-01-01T00:00:00.000000Z");
         let later = recorder.record("default-scheduler", &event("b"), 1_000 * SECOND);

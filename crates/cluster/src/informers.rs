@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
+use outrank_apiserver::served_types::ServedType;
 use outrank_apiserver::server::watch::{WatchEvent, WatchOptions, Watching};
 use outrank_apiserver::server::{ApiServer, Target};
-use outrank_apiserver::served_types::ServedType;
 use outrank_controllers::{Change, Key, Kind};
 use tokio::runtime::Handle;
 
@@ -52,7 +52,11 @@ impl Informers {
 
     /// Whether all objects of a kind are known to the listeners.
     pub fn knows(&self, kind: &Kind) -> bool {
-        let watched = self.0.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let watched = self
+            .0
+            .watched
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         watched.values().any(|known| known == kind)
     }
 
@@ -129,12 +133,7 @@ impl Informers {
     }
 
     /// Tells all that there is to tell now. False if the watch is over.
-    fn tell(
-        &self,
-        target: &Target,
-        watching: &mut Watching,
-        known: &mut BTreeSet<Key>,
-    ) -> bool {
+    fn tell(&self, target: &Target, watching: &mut Watching, known: &mut BTreeSet<Key>) -> bool {
         loop {
             let events = watching.next_batch();
             if events.is_empty() {
@@ -172,7 +171,10 @@ impl Informers {
     }
 
     fn lock_listeners(&self) -> std::sync::MutexGuard<'_, Vec<mpsc::Sender<Change>>> {
-        self.0.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -22,7 +22,12 @@ pub fn node(name: &str, template: Option<&Value>) -> Value {
         }
     }
     node["metadata"]["name"] = name.into();
-    for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
+    for field in [
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "managedFields",
+    ] {
         if let Value::Object(metadata) = &mut node["metadata"] {
             metadata.remove(field);
         }
@@ -32,7 +37,10 @@ pub fn node(name: &str, template: Option<&Value>) -> Value {
         *labels = json!({});
     }
     labels["kubernetes.io/hostname"] = name.into();
-    for (label, value) in [("kubernetes.io/os", "linux"), ("kubernetes.io/arch", "amd64")] {
+    for (label, value) in [
+        ("kubernetes.io/os", "linux"),
+        ("kubernetes.io/arch", "amd64"),
+    ] {
         if labels[label].is_null() {
             labels[label] = value.into();
         }
@@ -76,7 +84,10 @@ mod tests {
         let node = node("node-1", Some(&template));
         assert_eq!(node["metadata"]["name"], "node-1");
         assert_eq!(node["metadata"]["labels"]["gpu"], "yes");
-        assert_eq!(node["metadata"]["labels"]["kubernetes.io/hostname"], "node-1");
+        assert_eq!(
+            node["metadata"]["labels"]["kubernetes.io/hostname"],
+            "node-1"
+        );
         assert_eq!(node["status"]["allocatable"]["nvidia.com/gpu"], "8");
         assert_eq!(node["status"]["allocatable"]["memory"], "32Gi");
     }

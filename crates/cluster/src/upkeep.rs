@@ -62,7 +62,9 @@ pub(crate) fn run(
             upkeep.drop_old_events();
         }
     };
-    std::thread::Builder::new().name("upkeep".to_owned()).spawn(run)
+    std::thread::Builder::new()
+        .name("upkeep".to_owned())
+        .spawn(run)
 }
 
 struct Upkeep {
@@ -185,7 +187,12 @@ impl Upkeep {
         labels["endpointslice.kubernetes.io/managed-by"] = MANAGED_BY.into();
         let known: Vec<&Arc<Stored>> = self
             .within(Kind::of(SLICE.0, SLICE.1), &key.namespace)
-            .filter(|it| it.metadata().labels.get(SERVICE_NAME).is_some_and(|it| **it == *key.name))
+            .filter(|it| {
+                it.metadata()
+                    .labels
+                    .get(SERVICE_NAME)
+                    .is_some_and(|it| **it == *key.name)
+            })
             .collect();
         for (index, mut slice) in wanted.slices.into_iter().enumerate() {
             slice["apiVersion"] = SLICE.0.into();
@@ -219,7 +226,9 @@ impl Upkeep {
             labels = json!({});
         }
         labels["endpoints.kubernetes.io/managed-by"] = "endpoint-controller".into();
-        let _ = self.client.put(json!({"apiVersion": "v1", "kind": "Endpoints",
+        let _ = self
+            .client
+            .put(json!({"apiVersion": "v1", "kind": "Endpoints",
             "metadata": {"name": &*key.name, "namespace": &*key.namespace, "labels": labels},
             "subsets": subsets}));
     }
@@ -263,7 +272,11 @@ impl Upkeep {
                 metadata.remove("resourceVersion");
             }
             let status = json!({"status": value["status"]});
-            let key = Key::new(object.kind(), &object.metadata().namespace, &object.metadata().name);
+            let key = Key::new(
+                object.kind(),
+                &object.metadata().namespace,
+                &object.metadata().name,
+            );
             let _ = self.client.put(value);
             let _ = self.client.put_status(&key, &status);
         }
@@ -271,12 +284,24 @@ impl Upkeep {
 
     /// Events are of use for an hour.
     fn drop_old_events(&self) {
-        let oldest = self.client.server().clock().now().saturating_sub(EVENTS_KEPT);
-        let events = self.objects.values().filter(|it| it.kind().name() == EVENT.1);
+        let oldest = self
+            .client
+            .server()
+            .clock()
+            .now()
+            .saturating_sub(EVENTS_KEPT);
+        let events = self
+            .objects
+            .values()
+            .filter(|it| it.kind().name() == EVENT.1);
         for event in events {
             let value = event.to_value();
-            let times = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime",
-                "/metadata/creationTimestamp"];
+            let times = [
+                "/series/lastObservedTime",
+                "/lastTimestamp",
+                "/eventTime",
+                "/metadata/creationTimestamp",
+            ];
             let mut times = times.iter().filter_map(|it| value.pointer(it)?.as_str());
             let last = times.next().and_then(unix_nanos);
             if last.is_some_and(|last| last < oldest) {
@@ -292,8 +317,8 @@ impl Upkeep {
     ) -> impl Iterator<Item = &'u Arc<Stored>> {
         let first = Key::new(kind.clone(), namespace, "");
         let from_here = self.objects.range(first..);
-        let own = from_here
-            .take_while(move |(key, _)| key.kind == kind && &*key.namespace == namespace);
+        let own =
+            from_here.take_while(move |(key, _)| key.kind == kind && &*key.namespace == namespace);
         own.map(|(_, stored)| stored)
     }
 }
@@ -306,7 +331,9 @@ fn is_same(old: &Value, new: &Value) -> bool {
         Some(value) => value.clone(),
         None => Value::Null,
     };
-    parts.iter().all(|it| empty(old.pointer(it)) == empty(new.pointer(it)))
+    parts
+        .iter()
+        .all(|it| empty(old.pointer(it)) == empty(new.pointer(it)))
 }
 
 fn is_unbound(claim: &PersistentVolumeClaim) -> bool {

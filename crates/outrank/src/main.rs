@@ -1,11 +1,13 @@
 //! Outrank: a Kubernetes scheduler that can be rehearsed. `outrank --help` says more.
 
+mod admission;
 mod bench;
 mod completion;
 mod config;
 mod progress;
 mod rehearse;
 mod table;
+mod up;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -24,6 +26,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Rehearse(Box<rehearse::Rehearse>),
+    Up(Box<up::Up>),
     Config(config::Config),
     Bench(bench::Bench),
     Completion(completion::Completion),
@@ -32,6 +35,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Rehearse(arguments) => rehearse::main(&arguments),
+        Command::Up(arguments) => up::main(&arguments),
         Command::Config(arguments) => config::main(&arguments),
         Command::Bench(arguments) => bench::main(&arguments),
         Command::Completion(arguments) => completion::main(&arguments),

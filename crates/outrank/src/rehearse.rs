@@ -1,6 +1,5 @@
 //! `outrank rehearse`: who lands where, who waits and why.
 
-mod admission;
 mod text;
 
 use std::collections::HashSet;
@@ -26,7 +25,7 @@ use outrank_rehearse::simulation::{self, Entry, Simulation};
 use outrank_rehearse::trace::{Trace, TraceColumns, TraceOptions, read_trace};
 use outrank_rehearse::{Changes, RunOptions, Scenario, replay, run, unmatched};
 
-use self::admission::AdmissionArguments;
+use crate::admission::AdmissionArguments;
 use crate::config::{self, PolicyCompat};
 use crate::{print_structured, progress, refuse, tell, write_out};
 

@@ -108,7 +108,11 @@ async fn send_events(
         if !events.is_empty() {
             continue;
         }
-        let wake = if allows_bookmarks { end.min(bookmark_at) } else { end };
+        let wake = if allows_bookmarks {
+            end.min(bookmark_at)
+        } else {
+            end
+        };
         tokio::select! {
             () = watching.changed() => {}
             () = sleep_until(wake) => {}

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use outrank_admission::write::Stamp;
-use outrank_admission::{Attributes, Operation as Admitted};
 use outrank_api::status::Status;
 use outrank_store::{CommitError, Key, Operation};
 use serde_json::Value;
@@ -52,7 +51,6 @@ impl ApiServer {
         mut body: Value,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        let stored = &target.served.stored;
         let uid = Uuid::new_v4().to_string();
         let (now, suffix) = (self.now(), generated_name::suffix());
         let stamp = Stamp {
@@ -61,16 +59,8 @@ impl ApiServer {
             suffix: &suffix,
             manager: &options.manager,
         };
-        let name = name_of(&body).unwrap_or_default();
-        let attributes = Attributes {
-            namespace: &target.namespace,
-            name: &name,
-            dry_run: options.dry_run,
-            ..Attributes::of(Admitted::Create, stored)
-        };
         self.prepare_new(target, &mut body, &now)?;
-        let written = self.with_writes(target, |writes| writes.create(&attributes, body, stamp))?;
-        let (mut value, mut warnings) = (written.value, written.warnings);
+        let (mut value, mut warnings) = self.admit_new(target, body, options, stamp)?;
         warnings.extend(self.complete_new(target, &mut value)?);
         let name = name_of(&value).unwrap_or_default();
         let key = Key::new(
@@ -138,9 +128,7 @@ impl ApiServer {
     fn complete_new(&self, target: &Target, value: &mut Value) -> Result<Vec<String>, Status> {
         match target.served.store_name.as_ref() {
             "services" => self.0.addresses.allocate(value).map(|()| Vec::new()),
-            crate::custom_types::DEFINITIONS => {
-                crate::custom_types::accept(&self.types(), value)
-            }
+            crate::custom_types::DEFINITIONS => crate::custom_types::accept(&self.types(), value),
             _ => Ok(Vec::new()),
         }
     }

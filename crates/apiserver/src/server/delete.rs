@@ -62,7 +62,14 @@ impl ApiServer {
                 namespace: &target.namespace,
                 name: &target.name,
                 dry_run: options.dry_run,
-                ..Attributes::of(Admitted::Delete, &target.served.stored)
+                ..Attributes::of(
+                    Admitted::Delete,
+                    target
+                        .served
+                        .stored
+                        .object_kind()
+                        .unwrap_or(outrank_api::decode::ObjectKind::Node),
+                )
             };
             self.with_writes(target, |writes| writes.delete(&attributes))?;
             match self.delete_once(target, &entry, live, options) {
@@ -164,9 +171,11 @@ impl DeleteOptions {
         };
         let grace_seconds = match &body["gracePeriodSeconds"] {
             Value::Null => None,
-            value => Some(value.as_i64().ok_or_else(|| {
-                wrong("gracePeriodSeconds", "a whole number")
-            })?),
+            value => Some(
+                value
+                    .as_i64()
+                    .ok_or_else(|| wrong("gracePeriodSeconds", "a whole number"))?,
+            ),
         };
         let orphan = match &body["orphanDependents"] {
             Value::Bool(true) => Some("Orphan".to_owned()),
@@ -243,7 +252,9 @@ fn marked(live: &Value, target: &Target, options: &DeleteOptions, now: i64) -> V
     }
     let grace = grace_seconds(live, target, options);
     let is_first = !live["metadata"]["deletionTimestamp"].is_string();
-    let remaining = live["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
+    let remaining = live["metadata"]["deletionGracePeriodSeconds"]
+        .as_i64()
+        .unwrap_or(0);
     if is_first || grace < remaining {
         let begun = match is_first {
             true => now,
@@ -254,7 +265,8 @@ fn marked(live: &Value, target: &Target, options: &DeleteOptions, now: i64) -> V
         let end = if is_first { end } else { end.max(now) };
         metadata["deletionTimestamp"] = rfc3339(end).into();
         metadata["deletionGracePeriodSeconds"] = grace.into();
-        if is_first && let Some(generation) = metadata["generation"].as_i64()
+        if is_first
+            && let Some(generation) = metadata["generation"].as_i64()
             && generation > 0
         {
             metadata["generation"] = generation.saturating_add(1).into();
@@ -281,7 +293,9 @@ fn grace_seconds(live: &Value, target: &Target, options: &DeleteOptions) -> i64 
     let own = live["spec"]["terminationGracePeriodSeconds"].as_i64();
     let asked = options.grace_seconds.or(own).unwrap_or(0);
     let phase = live["status"]["phase"].as_str().unwrap_or_default();
-    let has_node = live["spec"]["nodeName"].as_str().is_some_and(|it| !it.is_empty());
+    let has_node = live["spec"]["nodeName"]
+        .as_str()
+        .is_some_and(|it| !it.is_empty());
     if !has_node || matches!(phase, "Succeeded" | "Failed") {
         return 0;
     }
@@ -292,7 +306,10 @@ fn grace_seconds(live: &Value, target: &Target, options: &DeleteOptions) -> i64 
 /// The finalizers of an object that is deleted so.
 fn finalizers_after(live: &Value, propagation: Option<&str>) -> Vec<String> {
     const OF_PROPAGATION: [&str; 2] = ["foregroundDeletion", "orphan"];
-    let known = live["metadata"]["finalizers"].as_array().into_iter().flatten();
+    let known = live["metadata"]["finalizers"]
+        .as_array()
+        .into_iter()
+        .flatten();
     let known = known.filter_map(Value::as_str).map(str::to_owned);
     let Some(propagation) = propagation else {
         return known.collect();

@@ -24,9 +24,13 @@ impl ApiServer {
         let (name, mut namespace) = (text("/metadata/name"), text("/metadata/namespace"));
         let was_stored = !text("/metadata/uid").is_empty() && !name.is_empty();
         let types = self.types();
-        let served = types.of_kind(&api_version, &kind).filter(|it| it.is_stored());
+        let served = types
+            .of_kind(&api_version, &kind)
+            .filter(|it| it.is_stored());
         let served = served.ok_or_else(|| {
-            Status::bad_request(format!("no kind {kind:?} of {api_version:?} is served here"))
+            Status::bad_request(format!(
+                "no kind {kind:?} of {api_version:?} is served here"
+            ))
         })?;
         if !served.resource.is_namespaced {
             namespace.clear();
@@ -67,7 +71,8 @@ impl ApiServer {
             },
         };
         let committed = self.commit(vec![operation]);
-        committed.map(|_| ()).map_err(|error| refused_commit(&error, &target))
+        committed
+            .map(|_| ())
+            .map_err(|error| refused_commit(&error, &target))
     }
-
 }

@@ -1,7 +1,6 @@
 //! Patches, and applies.
 
 use outrank_api::patch::{self, PatchType};
-use outrank_api::server_side_apply::{self, ApplyWrite};
 use outrank_api::status::Status;
 use serde_json::Value;
 
@@ -36,50 +35,4 @@ impl ApiServer {
             Ok((new, body.warnings))
         })
     }
-
-    /// Applies a configuration: server-side apply. Makes the object if it is not there.
-    ///
-    /// # Errors
-    ///
-    /// The answer, if the request is refused, with the conflicts if there are any.
-    pub fn apply(
-        &self,
-        target: &Target,
-        applied: Value,
-        options: &WriteOptions,
-    ) -> Result<Written, Status> {
-        let served = &target.served;
-        let now = self.now();
-        let write = ApplyWrite {
-            manager: &options.manager,
-            force: options.force,
-            subresource: &target.subresource,
-            now: &now,
-        };
-        loop {
-            if self.store().get(&target.key()).is_none() {
-                if !target.subresource.is_empty() {
-                    let resource = served.resource.resource();
-                    return Err(Status::not_found(resource, &target.name));
-                }
-                let new = server_side_apply::apply(&served.resource, None, applied.clone(), write)?;
-                match self.create(target, new, options) {
-                    Err(status) if is_taken(&status) => continue,
-                    outcome => return outcome,
-                }
-            }
-            return self.modify(target, options, &|live| {
-                let live = versions::to_served(&served.resource, &served.stored, live.clone());
-                let applied = applied.clone();
-                let new =
-                    server_side_apply::apply(&served.resource, Some(&live), applied, write)?;
-                let new = versions::to_stored(&served.resource, &served.stored, new);
-                Ok((new, Vec::new()))
-            });
-        }
-    }
-}
-
-fn is_taken(status: &Status) -> bool {
-    status.reason == Some(outrank_api::status::Reason::AlreadyExists)
 }

@@ -91,7 +91,10 @@ impl Quotas {
             _ => Status::unknown_error(refusal.to_string()),
         })?;
         let charged = charges.into_iter().filter_map(|charge| {
-            let (entry, mut value) = (entries.get(charge.quota)?, values.get(charge.quota)?.clone());
+            let (entry, mut value) = (
+                entries.get(charge.quota)?,
+                values.get(charge.quota)?.clone(),
+            );
             if !value["status"].is_object() {
                 value["status"] = json!({});
             }
@@ -123,7 +126,9 @@ impl Counted {
             Ok(object) => Self::Typed(Box::new(object)),
             Err(_) => {
                 let metadata = value.get("metadata").cloned().unwrap_or_default();
-                Self::Other(Box::new(serde_json::from_value(metadata).unwrap_or_default()))
+                Self::Other(Box::new(
+                    serde_json::from_value(metadata).unwrap_or_default(),
+                ))
             }
         }
     }

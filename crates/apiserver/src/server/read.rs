@@ -185,7 +185,10 @@ impl ListOptions {
             }
         } else {
             if !query.get("sendInitialEvents").is_empty() {
-                forbid("sendInitialEvents", "sendInitialEvents is forbidden for list");
+                forbid(
+                    "sendInitialEvents",
+                    "sendInitialEvents is forbidden for list",
+                );
             }
             match version_match {
                 "" => {}
@@ -361,13 +364,21 @@ fn read_token(text: &str, target: &Target) -> Result<(Option<u64>, Key), Status>
         };
         invalid(format!("illegal base64 data at input byte {at}"))
     })?;
-    let token: Value = serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
+    let token: Value =
+        serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
     let version = token.get("rv").and_then(Value::as_i64).unwrap_or_default();
-    let start = token.get("start").and_then(Value::as_str).unwrap_or_default();
+    let start = token
+        .get("start")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     let is_ours = token.get("v").and_then(Value::as_str) == Some("meta.k8s.io/v1");
-    let path = start.strip_prefix('/').and_then(|it| it.strip_suffix('\u{0}'));
+    let path = start
+        .strip_prefix('/')
+        .and_then(|it| it.strip_suffix('\u{0}'));
     let Some(path) = path.filter(|it| is_ours && version != 0 && !it.is_empty()) else {
-        return Err(invalid("incorrect encoded start resourceVersion".to_owned()));
+        return Err(invalid(
+            "incorrect encoded start resourceVersion".to_owned(),
+        ));
     };
     let (namespace, name) = match target.served.resource.is_namespaced {
         true => path.split_once('/').unwrap_or((&target.namespace, path)),

@@ -52,7 +52,9 @@ impl ApiServer {
         }
         let (now, resource) = (self.now(), target.served.resource.resource());
         let uid = binding["metadata"]["uid"].as_str().unwrap_or_default();
-        let version = binding["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        let version = binding["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap_or_default();
         let annotations = binding["metadata"]["annotations"].as_object();
         self.modify(target, options, &|live| {
             let metadata = &live["metadata"];
@@ -70,9 +72,13 @@ impl ApiServer {
             let has_node = live["spec"]["nodeName"].as_str().unwrap_or_default();
             let gates = live["spec"]["schedulingGates"].as_array();
             let obstacle = if metadata["deletionTimestamp"].is_string() {
-                Some(format!("pod {name} is being deleted, cannot be assigned to a host"))
+                Some(format!(
+                    "pod {name} is being deleted, cannot be assigned to a host"
+                ))
             } else if !has_node.is_empty() {
-                Some(format!("pod {name} is already assigned to node {has_node:?}"))
+                Some(format!(
+                    "pod {name} is already assigned to node {has_node:?}"
+                ))
             } else if gates.is_some_and(|it| !it.is_empty()) {
                 Some(format!("pod {name} has non-empty .spec.schedulingGates"))
             } else {
@@ -135,7 +141,10 @@ impl ApiServer {
         let resource: &ResourceType = ObjectKind::PodDisruptionBudget.into();
         let store_name = resource.resource().to_string();
         let entries = entries_within(self.store(), &store_name, &target.namespace);
-        let values: Vec<Value> = entries.iter().map(|it| it.value.to_value(resource)).collect();
+        let values: Vec<Value> = entries
+            .iter()
+            .map(|it| it.value.to_value(resource))
+            .collect();
         let budgets: Vec<PodDisruptionBudget> = values
             .iter()
             .filter_map(|value| serde_json::from_value(value.clone()).ok())
@@ -222,7 +231,10 @@ impl ApiServer {
         change: &dyn Fn(&Value) -> Result<Value, Status>,
     ) -> Result<Value, Status> {
         let Some(paths) = ScalePaths::of(target) else {
-            return Err(Status::not_found(target.served.resource.resource(), &target.name));
+            return Err(Status::not_found(
+                target.served.resource.resource(),
+                &target.name,
+            ));
         };
         let kind = Qualified {
             group: "autoscaling",
@@ -267,7 +279,9 @@ impl ApiServer {
         body: &Value,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        let version = body["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        let version = body["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap_or_default();
         self.modify(target, options, &|live| {
             let mut changed = live.clone();
             changed["spec"]["finalizers"] = match &body["spec"]["finalizers"] {
@@ -349,7 +363,13 @@ impl ScalePaths {
     fn scale_of(&self, object: &Value) -> Value {
         let metadata = &object["metadata"];
         let mut own = serde_json::Map::new();
-        for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        for field in [
+            "name",
+            "namespace",
+            "uid",
+            "resourceVersion",
+            "creationTimestamp",
+        ] {
             if let Some(value) = metadata.get(field) {
                 own.insert(field.to_owned(), value.clone());
             }
@@ -377,13 +397,13 @@ fn selector_text(selector: Option<&Value>) -> String {
             if fields.contains_key("matchLabels") || fields.contains_key("matchExpressions") =>
         {
             let selector = serde_json::from_value(Value::Object(fields.clone())).ok();
-            let selector =
-                outrank_api::labels::Selector::from_label_selector(selector.as_ref());
+            let selector = outrank_api::labels::Selector::from_label_selector(selector.as_ref());
             selector.map_or_else(|_| String::new(), |it| it.to_string())
         }
         Some(Value::Object(labels)) => {
             let pairs = labels.iter();
-            let pairs = pairs.filter_map(|(name, value)| Some(format!("{name}={}", value.as_str()?)));
+            let pairs =
+                pairs.filter_map(|(name, value)| Some(format!("{name}={}", value.as_str()?)));
             pairs.collect::<Vec<_>>().join(",")
         }
         _ => String::new(),
@@ -418,7 +438,10 @@ fn set_condition(object: &mut Value, mut condition: Value) {
     if let Value::Object(fields) = &mut condition {
         fields.retain(|_, value| !value.is_null());
     }
-    match conditions.iter_mut().find(|it| it["type"] == condition["type"]) {
+    match conditions
+        .iter_mut()
+        .find(|it| it["type"] == condition["type"])
+    {
         Some(old) => {
             if old["status"] == condition["status"] && old["lastTransitionTime"].is_string() {
                 condition["lastTransitionTime"] = old["lastTransitionTime"].clone();
@@ -440,4 +463,3 @@ pub fn deleted_entry(deleted: &Deleted) -> &Entry<StoredObject> {
         Deleted::Gone(entry) | Deleted::Going(entry) => entry,
     }
 }
-

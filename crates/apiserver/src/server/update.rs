@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use outrank_admission::write::Stamp;
-use outrank_admission::{Attributes, Operation as Admitted};
 use outrank_api::metadata;
 use outrank_api::resource_type::ResourceType;
 use outrank_api::status::Status;
@@ -44,7 +43,10 @@ impl ApiServer {
         }
         let body = versions::to_stored(&served.resource, &served.stored, body);
         let version = body.pointer("/metadata/resourceVersion");
-        let version = version.and_then(Value::as_str).unwrap_or_default().to_owned();
+        let version = version
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
         if self.store().get(&target.key()).is_none() {
             let is_new = target.subresource.is_empty() && is_made_by_update(&served.stored);
             if is_new && version.is_empty() {
@@ -101,7 +103,6 @@ impl ApiServer {
         mut new: Value,
         options: &WriteOptions,
     ) -> Result<Written, NotReplaced> {
-        let stored = &target.served.stored;
         let now = self.now();
         let stamp = Stamp {
             now: &now,
@@ -109,21 +110,12 @@ impl ApiServer {
             suffix: "",
             manager: &options.manager,
         };
-        let attributes = Attributes {
-            namespace: &target.namespace,
-            name: &target.name,
-            subresource: &target.subresource,
-            dry_run: options.dry_run,
-            ..Attributes::of(Admitted::Update, stored)
-        };
         let (mut value, mut warnings) = match target.subresource.as_str() {
             // A scheduler may set what no client may.
             "binding" => (new, Vec::new()),
             _ => {
                 prepare::changed_object(target, &mut new, live);
-                let written = self
-                    .with_writes(target, |writes| writes.update(&attributes, live, new, stamp))?;
-                (written.value, written.warnings)
+                self.admit_changed(target, live, new, options, stamp)?
             }
         };
         warnings.extend(self.complete_changed(target, &mut value, live)?);
@@ -234,6 +226,9 @@ fn needs_version(resource: &ResourceType) -> bool {
             | ("coordination.k8s.io", _)
             | ("policy", "poddisruptionbudgets")
             | ("admissionregistration.k8s.io", _)
-            | ("storage.k8s.io", "csistoragecapacities" | "volumeattachments")
+            | (
+                "storage.k8s.io",
+                "csistoragecapacities" | "volumeattachments"
+            )
     ) || resource.type_name.is_none()
 }

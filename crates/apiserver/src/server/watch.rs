@@ -150,7 +150,11 @@ impl Watching {
                 Ok(changes) => changes,
                 Err(gone) => {
                     self.is_over = true;
-                    let why = format!("too old resource version: {} ({})", self.position(), gone.oldest);
+                    let why = format!(
+                        "too old resource version: {} ({})",
+                        self.position(),
+                        gone.oldest
+                    );
                     events.push(WatchEvent::Error(Box::new(expired(&why))));
                     return events;
                 }

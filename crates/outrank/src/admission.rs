@@ -13,7 +13,7 @@ use crate::tell;
 /// Flags of kube-apiserver that say how pods are admitted.
 #[derive(Args)]
 #[command(next_help_heading = "Admission, as kube-apiserver calls it")]
-pub(super) struct AdmissionArguments {
+pub(crate) struct AdmissionArguments {
     /// An AdmissionConfiguration. Of the plugins that it configures ResourceQuota counts: its
     /// limitedResources may not be used where no quota covers them.
     #[arg(long, value_name = "FILE")]
@@ -33,14 +33,18 @@ pub(super) struct AdmissionArguments {
 }
 
 impl AdmissionArguments {
-    /// What the flags say; warnings are told and counted.
-    pub(super) fn read(&self, warnings: &mut usize) -> Result<AdmissionOptions> {
-        let flags = PluginFlags {
+    /// Which plugins run.
+    pub(crate) fn flags(&self) -> PluginFlags {
+        PluginFlags {
             enable: self.enable_admission_plugins.clone(),
             disable: self.disable_admission_plugins.clone(),
             admission_control: self.admission_control.clone(),
-        };
-        let plugins = match flags.plugins() {
+        }
+    }
+
+    /// What the flags say; warnings are told and counted.
+    pub(crate) fn read(&self, warnings: &mut usize) -> Result<AdmissionOptions> {
+        let plugins = match self.flags().plugins() {
             Ok(plugins) => plugins,
             Err(errors) => bail!("{}", errors.join("\n")),
         };

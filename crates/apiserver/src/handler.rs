@@ -172,7 +172,9 @@ pub(crate) struct Call<'c> {
 impl Call<'_> {
     fn of_objects(&self, verb: &str) -> Result<Answer, Status> {
         let resource = &self.target.served.resource;
-        if !resource.has_verb(verb) {
+        // What is in a namespace can be listed in all of them, and not otherwise be touched.
+        let is_of_all = resource.is_namespaced && self.target.namespace.is_empty();
+        if !resource.has_verb(verb) || is_of_all && !matches!(verb, "list" | "watch") {
             return Err(self.not_allowed());
         }
         if !self.target.served.is_stored() {
@@ -212,19 +214,11 @@ impl Call<'_> {
         self.front
             .check_rights(self.request.user, &self.target, &read.value, None)?;
         let options = self.write_options()?;
-        let target = self.in_namespace_of(&read.value);
-        let written = self.front.server.create(&target, read.value, &options)?;
+        let written = self
+            .front
+            .server
+            .create(&self.target, read.value, &options)?;
         Ok(self.written(written, read.warnings))
-    }
-
-    /// A path without a namespace may be used to make what is in one, if the object says in which.
-    fn in_namespace_of(&self, body: &Value) -> Target {
-        let mut target = self.target.clone();
-        if target.served.resource.is_namespaced && target.namespace.is_empty() {
-            let namespace = body["metadata"]["namespace"].as_str();
-            target.namespace = namespace.unwrap_or_default().to_owned();
-        }
-        target
     }
 
     fn update(&self) -> Result<Answer, Status> {

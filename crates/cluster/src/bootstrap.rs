@@ -7,6 +7,7 @@
 use outrank_admission::priority_class::system_classes;
 use outrank_api::decode::Object;
 use outrank_api::status::Status;
+use outrank_apiserver::authorization;
 use outrank_apiserver::server::ApiServer;
 use serde_json::{Value, json};
 
@@ -38,14 +39,19 @@ fn objects(certificate_authority: &str) -> Vec<Value> {
     let authentication = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
         "data": {"client-ca-file": certificate_authority}});
-    let service = json!({"apiVersion": "v1", "kind": "Service",
-        "metadata": {"name": "kubernetes", "namespace": "default",
-            "labels": {"component": "apiserver", "provider": "kubernetes"}},
-        "spec": {"clusterIP": "10.96.0.1", "type": "ClusterIP",
-            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}]}});
     let addresses = json!({"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
         "metadata": {"name": "kubernetes"}, "spec": {"cidrs": ["10.96.0.0/12"]}});
     let mut all: Vec<Value> = namespaces.into_iter().chain(classes).collect();
-    all.extend([authentication, service, addresses]);
+    all.extend([authentication, service(), addresses]);
+    all.extend(authorization::bootstrap::objects());
     all
+}
+
+/// The service of the API server.
+pub(crate) fn service() -> Value {
+    json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "kubernetes", "namespace": "default",
+            "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {"clusterIP": "10.96.0.1", "type": "ClusterIP",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}]}})
 }

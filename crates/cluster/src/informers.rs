@@ -86,7 +86,7 @@ impl Informers {
 
     fn watch_new_types(&self, runtime: &Handle) {
         let types = self.0.server.types();
-        for served in types.iter().filter(|it| it.is_stored() && is_as_stored(it)) {
+        for served in types.iter().filter(|it| is_of_interest(it)) {
             let kind = Kind::of(&served.resource.api_version(), &served.resource.kind);
             {
                 let watched = self.0.watched.lock();
@@ -178,7 +178,11 @@ impl Informers {
     }
 }
 
-/// Whether a type is the one in which its objects are stored; others show the same objects again.
-fn is_as_stored(served: &ServedType) -> bool {
-    served.resource.group == served.stored.group && served.resource.version == served.stored.version
+/// Whether objects of a type concern anyone here. Events tell people what was done and are many;
+/// a type that is not the one in which its objects are stored shows the same objects again.
+fn is_of_interest(served: &ServedType) -> bool {
+    served.is_stored()
+        && &*served.store_name != "events"
+        && served.resource.group == served.stored.group
+        && served.resource.version == served.stored.version
 }

@@ -4,19 +4,21 @@
 //! These controllers make objects that no decision reads, or take no time; they look at what is
 //! there and write what is missing, after a short pause in which more may change.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use outrank_api::decode::{Object, ObjectKind};
-use outrank_api::time::unix_nanos;
 use outrank_api::types::{Node, PersistentVolume, PersistentVolumeClaim, SELECTED_NODE};
+use outrank_apiserver::server::{ApiServer, Changed};
 use outrank_controllers::volumes::PersistentVolumeBinder;
 use outrank_controllers::{Change, Key, Kind, Stored};
+use outrank_store::{ListQuery, Range};
 use serde_json::{Value, json};
 
+use crate::bootstrap;
 use crate::client::Client;
 use crate::endpoints::{self, MANAGED_BY, SERVICE_NAME};
 
@@ -26,12 +28,11 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// How long events are kept, in nanoseconds. Source: `--event-ttl` of kube-apiserver.
 const EVENTS_KEPT: i64 = 3_600_000_000_000;
 
-/// How often old events are looked for.
+/// How often old events are looked for when nothing else happens.
 const LOOK_FOR_EVENTS: Duration = Duration::from_secs(30);
 
 const SLICE: (&str, &str) = ("discovery.k8s.io/v1", "EndpointSlice");
 const ENDPOINTS: (&str, &str) = ("v1", "Endpoints");
-const EVENT: (&str, &str) = ("v1", "Event");
 
 /// Runs until there is no more news.
 pub(crate) fn run(
@@ -40,6 +41,7 @@ pub(crate) fn run(
     changes: Receiver<Change>,
 ) -> std::io::Result<JoinHandle<()>> {
     let mut upkeep = Upkeep {
+        old_events: OldEvents::of(client.server()),
         client,
         certificate_authority,
         objects: BTreeMap::new(),
@@ -59,7 +61,7 @@ pub(crate) fn run(
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            upkeep.drop_old_events();
+            upkeep.old_events.drop_old(&upkeep.client);
         }
     };
     std::thread::Builder::new()
@@ -69,6 +71,7 @@ pub(crate) fn run(
 
 struct Upkeep {
     client: Client,
+    old_events: OldEvents,
     certificate_authority: String,
     /// Objects of the kinds that matter here.
     objects: BTreeMap<Key, Arc<Stored>>,
@@ -96,7 +99,7 @@ impl Upkeep {
                             | ObjectKind::Namespace
                     )
             }
-            other => [SLICE, ENDPOINTS, EVENT].contains(&(other.api_version(), other.name())),
+            other => [SLICE, ENDPOINTS].contains(&(other.api_version(), other.name())),
         };
         if !matters {
             let made_here = ["ServiceAccount", "ConfigMap"].contains(&key.kind.name());
@@ -130,6 +133,11 @@ impl Upkeep {
     }
 
     fn work(&mut self) {
+        let own = Key::new(ObjectKind::Service, "default", "kubernetes");
+        if self.services.contains(&own) && !self.objects.contains_key(&own) {
+            // The server's own service is made again whoever deletes it.
+            let _ = self.client.make(bootstrap::service());
+        }
         for namespace in std::mem::take(&mut self.namespaces) {
             self.fill_namespace(&namespace);
         }
@@ -282,34 +290,6 @@ impl Upkeep {
         }
     }
 
-    /// Events are of use for an hour.
-    fn drop_old_events(&self) {
-        let oldest = self
-            .client
-            .server()
-            .clock()
-            .now()
-            .saturating_sub(EVENTS_KEPT);
-        let events = self
-            .objects
-            .values()
-            .filter(|it| it.kind().name() == EVENT.1);
-        for event in events {
-            let value = event.to_value();
-            let times = [
-                "/series/lastObservedTime",
-                "/lastTimestamp",
-                "/eventTime",
-                "/metadata/creationTimestamp",
-            ];
-            let mut times = times.iter().filter_map(|it| value.pointer(it)?.as_str());
-            let last = times.next().and_then(unix_nanos);
-            if last.is_some_and(|last| last < oldest) {
-                let _ = self.client.remove(&event.key());
-            }
-        }
-    }
-
     fn within<'u>(
         &'u self,
         kind: Kind,
@@ -320,6 +300,66 @@ impl Upkeep {
         let own =
             from_here.take_while(move |(key, _)| key.kind == kind && &*key.namespace == namespace);
         own.map(|(_, stored)| stored)
+    }
+}
+
+/// Events by when they were last written. They are of use for an hour.
+struct OldEvents(Arc<Mutex<VecDeque<(i64, outrank_store::Key, u64)>>>);
+
+impl OldEvents {
+    /// The events of a server, from now on; those that are there already count as new.
+    fn of(server: &ApiServer) -> Self {
+        let queue = Arc::new(Mutex::new(VecDeque::new()));
+        let (clock, shared) = (server.clock().clone(), queue.clone());
+        server.observe(Box::new(move |entry, changed| {
+            if &*entry.key.resource == "events" && changed == Changed::Set {
+                let written = (clock.now(), entry.key.clone(), entry.version);
+                shared
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push_back(written);
+            }
+        }));
+        let known = server
+            .store()
+            .list(&Range::Resource("events".into()), ListQuery::default());
+        let now = server.clock().now();
+        if let Ok(known) = known {
+            let known = known.entries.into_iter();
+            let known = known.map(|entry| (now, entry.key, entry.version));
+            queue
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .extend(known);
+        }
+        Self(queue)
+    }
+
+    fn drop_old(&self, client: &Client) {
+        let server = client.server();
+        let oldest = server.clock().now().saturating_sub(EVENTS_KEPT);
+        loop {
+            let (key, version) = {
+                let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                match queue.front() {
+                    Some((written, ..)) if *written < oldest => {}
+                    _ => return,
+                }
+                let Some((_, key, version)) = queue.pop_front() else {
+                    return;
+                };
+                (key, version)
+            };
+            // One that was written again has a later place in the queue.
+            if server
+                .store()
+                .get(&key)
+                .is_some_and(|it| it.version == version)
+            {
+                let kind = Kind::of("v1", "Event");
+                let _ = client.remove(&Key::new(kind, &key.namespace, &key.name));
+            }
+        }
     }
 }
 

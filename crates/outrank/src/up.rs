@@ -191,7 +191,11 @@ fn config_of(arguments: &Up) -> Result<ClusterConfig> {
         data: arguments.data.clone(),
         address: SocketAddr::new(arguments.bind_address, arguments.port),
         objects,
-        without: arguments.without.iter().map(|it| Part::from(*it)).collect::<BTreeSet<_>>(),
+        without: arguments
+            .without
+            .iter()
+            .map(|it| Part::from(*it))
+            .collect::<BTreeSet<_>>(),
         admission: arguments.admission.flags(),
         limited_resources: options.limited_resources,
         scheduler,
@@ -225,10 +229,19 @@ fn read_objects(arguments: &Up) -> Result<Vec<Value>> {
             objects.extend(items_of(value));
         }
     }
-    let first = ["Namespace", "CustomResourceDefinition", "PriorityClass", "StorageClass", "Node"];
+    let first = [
+        "Namespace",
+        "CustomResourceDefinition",
+        "PriorityClass",
+        "StorageClass",
+        "Node",
+    ];
     let rank = |object: &Value| {
         let kind = object["kind"].as_str().unwrap_or_default();
-        first.iter().position(|it| *it == kind).unwrap_or(first.len())
+        first
+            .iter()
+            .position(|it| *it == kind)
+            .unwrap_or(first.len())
     };
     objects.sort_by_key(rank);
     Ok(objects)
@@ -236,7 +249,9 @@ fn read_objects(arguments: &Up) -> Result<Vec<Value>> {
 
 /// The objects of a List, or the object itself.
 fn items_of(mut value: Value) -> Vec<Value> {
-    let is_list = value["kind"].as_str().is_some_and(|it| it.ends_with("List"));
+    let is_list = value["kind"]
+        .as_str()
+        .is_some_and(|it| it.ends_with("List"));
     match value["items"].take() {
         Value::Array(items) if is_list => items.into_iter().flat_map(items_of).collect(),
         _ if value.is_null() => Vec::new(),
@@ -257,7 +272,9 @@ fn nodes_of(arguments: &Up, objects: &[Value]) -> Result<Vec<Value>> {
         Some(path) => Some(read_template(path)?),
     };
     let named = nodes::names(count);
-    Ok(named.map(|name| nodes::node(&name, template.as_ref())).collect())
+    Ok(named
+        .map(|name| nodes::node(&name, template.as_ref()))
+        .collect())
 }
 
 fn read_template(path: &Path) -> Result<Value> {
@@ -318,7 +335,9 @@ fn kubeconfig_path(arguments: &Up) -> Result<PathBuf> {
     }
     match std::env::home_dir() {
         Some(home) => Ok(home.join(".outrank").join("kubeconfig")),
-        None => bail!("there is no home directory to write a kubeconfig to; say where: --kubeconfig"),
+        None => {
+            bail!("there is no home directory to write a kubeconfig to; say where: --kubeconfig")
+        }
     }
 }
 

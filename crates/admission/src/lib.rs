@@ -37,6 +37,7 @@
 
 pub mod chain;
 pub mod configuration;
+pub mod creation;
 pub mod default_toleration_seconds;
 pub mod limit_ranger;
 pub mod namespace_lifecycle;

@@ -84,13 +84,13 @@ pub(crate) fn reference_to(owner: &Stored) -> OwnerReference {
     }
 }
 
-fn adopt(object: &Stored, owner: &Stored) -> Write {
+pub(crate) fn adopt(object: &Stored, owner: &Stored) -> Write {
     let mut owners = object.metadata().owner_references.clone();
     owners.push(reference_to(owner));
     with_owners(object, owners)
 }
 
-fn release(object: &Stored, uid: &str) -> Write {
+pub(crate) fn release(object: &Stored, uid: &str) -> Write {
     let mut owners = object.metadata().owner_references.clone();
     owners.retain(|owner| owner.uid != uid);
     with_owners(object, owners)

@@ -96,10 +96,10 @@ impl<'w> Revisions<'w> {
         match same {
             Some(same) if same.revision.revision == newest => Ok(*same),
             Some(same) => {
-                let changes = json!({"revision": newest + 1});
+                let changes = json!({"revision": newest.saturating_add(1)});
                 Err(Box::new(Write::patch(same.stored, changes)))
             }
-            None => Err(Box::new(template.create(data, newest + 1))),
+            None => Err(Box::new(template.create(data, newest.saturating_add(1)))),
         }
     }
 
@@ -142,24 +142,34 @@ impl Template<'_> {
         let hash = short_hash(&parts);
         let owner = self.owner.metadata();
         let name = shortened(&owner.name, NAME_BYTES_MAX - 1 - hash.len());
+        let name = format!("{name}-{hash}");
+        Write::Create(Box::new(Create {
+            object: self.object(name, hash, data, revision),
+            written: None,
+        }))
+    }
+
+    /// The revision under a name that it has got already.
+    pub(crate) fn named(&self, name: String, hash: String) -> Object {
+        self.object(name, hash, self.data(), 1)
+    }
+
+    fn object(&self, name: String, hash: String, data: Value, revision: i64) -> Object {
+        let owner = self.owner.metadata();
         let mut labels = self.template.metadata.labels.clone();
-        labels.insert(self.hash_label.to_owned(), hash.clone());
+        labels.insert(self.hash_label.to_owned(), hash);
         let metadata = ObjectMeta {
-            name: format!("{name}-{hash}"),
+            name,
             namespace: owner.namespace.clone(),
             labels,
             annotations: owner.annotations.clone(),
             owner_references: vec![reference_to(self.owner)],
             ..Default::default()
         };
-        let revision = ControllerRevision {
+        Object::ControllerRevision(Box::new(ControllerRevision {
             metadata,
             data,
             revision,
-        };
-        Write::Create(Box::new(Create {
-            object: Object::ControllerRevision(Box::new(revision)),
-            written: None,
         }))
     }
 }

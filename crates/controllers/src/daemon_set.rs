@@ -9,31 +9,33 @@
 //! Source: `pkg/controller/daemon`, Kubernetes 1.36.
 
 mod rollout;
+mod sums;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use outrank_api::decode::ObjectKind;
 use outrank_api::labels::Selector;
-use outrank_api::node_selector::RequiredNodeAffinity;
 use outrank_api::types::{
-    ControllerRevision, DaemonSet, DaemonSetStatus, LabelSelector, Node, Pod, PodSpec,
+    ControllerRevision, DaemonSet, DaemonSetStatus, LabelSelector, Node, Pod,
 };
 
-use crate::claim::claim;
 use crate::controller::{Controller, Plan};
 use crate::controller_revision::{Revision, Revisions, Template};
 use crate::new_pod::NewPod;
 use crate::pod_edit::PodEdit;
-use crate::pod_state::{Availability, is_going, is_ready};
+use crate::pod_state::{Availability, is_going};
 use crate::replica_set::owners;
-use crate::workloads::{Verdict, daemon_pod_order, daemon_tolerations, target_node, verdict};
+use crate::roster::Rosters;
+use crate::workloads::{Verdict, daemon_pod_order, daemon_tolerations, target_node};
 use crate::world::{Key, Kind, Seen, Stored, World};
 use crate::write::{Event, Refusal, Write};
+
+use self::sums::{Basis, DaemonSums};
 
 /// How many pods are made, and how many deleted, at a time.
 pub const BURST_REPLICAS: usize = 250;
 
-const HASH_LABEL: &str = "controller-revision-hash";
+pub(crate) const HASH_LABEL: &str = "controller-revision-hash";
 const GENERATION_LABEL: &str = "pod-template-generation";
 const GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 
@@ -44,9 +46,13 @@ const BACK_OFF_MAX: i64 = 15 * 60 * 1_000_000_000;
 /// The controller of DaemonSets.
 #[derive(Clone, Debug, Default)]
 pub struct DaemonSetController {
-    /// By uid of the set and name of the node.
-    failures: HashMap<(String, String), BackOff>,
+    failures: Failures,
+    rosters: Rosters<DaemonSums>,
 }
+
+/// Nodes where pods have failed, by uid of the set and name of the node.
+#[derive(Clone, Debug, Default)]
+struct Failures(HashMap<(String, String), BackOff>);
 
 /// When the last failed pod was removed, and how long the next one stays.
 #[derive(Clone, Copy, Debug)]
@@ -65,11 +71,15 @@ impl Controller for DaemonSetController {
             Kind::Known(ObjectKind::DaemonSet) => {
                 if let (Some(old), None) = (&seen.old, &seen.new) {
                     let uid = &old.metadata().uid;
-                    self.failures.retain(|(set, _), _| set != uid);
+                    self.failures.0.retain(|(set, _), _| set != uid);
+                    self.rosters.forget(uid);
                 }
                 vec![seen.key.clone()]
             }
-            Kind::Known(ObjectKind::Pod) => owners::<DaemonSet>(seen, world),
+            Kind::Known(ObjectKind::Pod) => {
+                self.rosters.note(seen);
+                owners::<DaemonSet>(seen, world)
+            }
             Kind::Known(ObjectKind::ControllerRevision) => owners::<DaemonSet>(seen, world),
             Kind::Known(ObjectKind::Node) => {
                 let is_alike = match seen.both::<Node>() {
@@ -79,7 +89,13 @@ impl Controller for DaemonSetController {
                     }
                     _ => false,
                 };
-                let sets = world.all::<DaemonSet>().filter(|_| !is_alike);
+                if is_alike {
+                    return Vec::new();
+                }
+                let node = seen.both::<Node>()[1];
+                let sums = self.rosters.all_sums();
+                sums.for_each(|it| it.note_node(&seen.key.name, node));
+                let sets = world.all::<DaemonSet>();
                 sets.map(|set| Key::of::<DaemonSet>(&set.metadata))
                     .collect()
             }
@@ -124,7 +140,8 @@ impl Controller for DaemonSetController {
             return Vec::new();
         };
         let mut status = set.status.clone();
-        *status.collision_count.get_or_insert(0) += 1;
+        let collisions = status.collision_count.get_or_insert(0);
+            *collisions = collisions.saturating_add(1);
         Vec::from_iter(Write::status(stored, &set.status, &status))
     }
 }
@@ -141,61 +158,65 @@ impl DaemonSetController {
         let Ok(selector) = Selector::from_label_selector(set.spec.selector.as_ref()) else {
             return;
         };
-        let claimed = claim::<Pod>(world, stored, &selector, |it| {
-            target_node(&it.spec).is_some()
-        });
-        plan.step(claimed.writes);
-        let revisions = Revisions::of(world, stored, &selector, plan);
-        let template = Template {
-            owner: stored,
-            template: &set.spec.template,
-            collisions: set.status.collision_count,
-            hash_label: HASH_LABEL,
+        let mut of_revisions = Plan::nothing();
+        let revisions = Revisions::of(world, stored, &selector, &mut of_revisions);
+        let revision = revisions.current(&template_of(stored, set));
+        let hash = revision.as_ref().map_or("", hash_of);
+        let basis = Basis {
+            spec: set.spec.template.spec.clone(),
+            hash: hash.to_owned(),
+            generation: generation_of(set).cloned(),
+            min_ready_seconds: set.spec.min_ready_seconds,
         };
-        let revision = match revisions.current(&template) {
+        let Self { failures, rosters } = self;
+        let roster = rosters.of(world, stored, &selector, &basis);
+        plan.step(roster.claims(stored, |it| target_node(&it.spec).is_some()));
+        plan.steps.append(&mut of_revisions.steps);
+        let revision = match revision {
             Ok(revision) => revision,
             Err(write) => return plan.step([*write]),
         };
-        let turn = Turn::of(stored, set, world, now, revision, &claimed.own);
+        roster.sums.refresh(world, now);
+        let turn = Turn {
+            stored,
+            set,
+            world,
+            now,
+            hash: hash_of(&revision),
+            sums: &roster.sums,
+        };
         let status = turn.status(plan);
         plan.step(Write::status(stored, &set.status, &status));
-        let mut changes = self.manage(&turn, plan);
+        let mut changes = failures.manage(&turn, plan);
         if changes.is_empty() {
             changes = turn.roll();
         }
         turn.carry_out(changes, plan);
         let live = |it: &Revision<'_>| {
-            let hash = it.revision.metadata.labels.get(HASH_LABEL);
-            let mut pods = turn.on_node.values().flatten();
-            it.name() == revision.name()
-                || hash.is_some() && pods.any(|pod| pod.metadata.labels.get(HASH_LABEL) == hash)
+            it.name() == revision.name() || turn.sums.has_hash(hash_of(it))
         };
         plan.step(revisions.truncate(set.spec.revision_history_limit, live));
     }
+}
 
+impl Failures {
     /// Which nodes lack a pod, and which pods should not be where they are.
     fn manage<'w>(&mut self, turn: &Turn<'w>, plan: &mut Plan) -> Changes<'w> {
         let mut changes = Changes::default();
-        for (node, verdict) in &turn.nodes {
-            let pods = turn.pods_on(node);
+        let mut lost = Vec::new();
+        for (node, verdict) in turn.sums.attention() {
+            let pods = turn.sums.pods_on(node);
+            let staying = pods.iter().copied().filter(|pod| !is_going(pod));
             match verdict {
-                Verdict::Run if pods.is_empty() => changes.create.push(node),
-                Verdict::Run | Verdict::Keep => {
-                    self.tidy(turn, node, pods, &mut changes, plan);
+                Some(Verdict::Run) if pods.is_empty() => changes.create.push(node),
+                Some(Verdict::Run | Verdict::Keep) => {
+                    self.tidy(turn, node, &pods, &mut changes, plan);
                 }
-                Verdict::Leave => {
-                    let staying = pods.iter().filter(|pod| !is_going(pod));
-                    changes.delete.extend(staying);
-                }
+                Some(Verdict::Leave) => changes.delete.extend(staying),
+                // Pods that wait for a node that is not there would wait for ever.
+                None => lost.extend(staying.filter(|pod| pod.spec.node_name.is_empty())),
             }
         }
-        // Pods that wait for a node that is not there would wait for ever.
-        let lost = turn
-            .on_node
-            .iter()
-            .filter(|(node, _)| !turn.nodes.contains_key(*node));
-        let lost = lost.flat_map(|(_, pods)| pods);
-        let lost = lost.filter(|pod| pod.spec.node_name.is_empty() && !is_going(pod));
         changes.delete.extend(lost);
         changes
     }
@@ -245,7 +266,7 @@ impl DaemonSetController {
     /// other gets a new one ever more slowly.
     fn may_replace(&mut self, turn: &Turn<'_>, node: &str) -> Result<(), i64> {
         let key = (turn.set.metadata.uid.clone(), node.to_owned());
-        let wait = match self.failures.get(&key) {
+        let wait = match self.0.get(&key) {
             Some(known) if turn.now - known.since < known.wait => {
                 return Err(known.since + known.wait);
             }
@@ -255,7 +276,7 @@ impl DaemonSetController {
             _ => BACK_OFF,
         };
         let since = turn.now;
-        self.failures.insert(key, BackOff { since, wait });
+        self.0.insert(key, BackOff { since, wait });
         Ok(())
     }
 }
@@ -282,70 +303,34 @@ struct Turn<'w> {
     world: &'w World,
     now: i64,
     hash: &'w str,
-    /// All nodes, and what the set wants of each.
-    nodes: BTreeMap<&'w str, Verdict>,
-    /// The pods on each node or waiting for it, without those that have ended and are going.
-    on_node: BTreeMap<&'w str, Vec<&'w Pod>>,
+    sums: &'w DaemonSums,
+}
+
+/// The template of a set, of which there is to be a revision.
+pub(crate) fn template_of<'w>(stored: &'w Stored, set: &'w DaemonSet) -> Template<'w> {
+    Template {
+        owner: stored,
+        template: &set.spec.template,
+        collisions: set.status.collision_count,
+        hash_label: HASH_LABEL,
+    }
+}
+
+/// What pods of a revision have as label; empty if it does not say.
+fn hash_of<'w>(revision: &Revision<'w>) -> &'w str {
+    let hash = revision.revision.metadata.labels.get(HASH_LABEL);
+    hash.map_or("", String::as_str)
+}
+
+/// The number of the template as an annotation says it.
+fn generation_of(set: &DaemonSet) -> Option<&String> {
+    let text = set.metadata.annotations.get(GENERATION_ANNOTATION);
+    text.filter(|it| it.parse::<i64>().is_ok())
 }
 
 impl<'w> Turn<'w> {
-    fn of(
-        stored: &'w Stored,
-        set: &'w DaemonSet,
-        world: &'w World,
-        now: i64,
-        revision: Revision<'w>,
-        own: &[&'w std::sync::Arc<Stored>],
-    ) -> Self {
-        let mut on_node: BTreeMap<&'w str, Vec<&'w Pod>> = BTreeMap::new();
-        for pod in own.iter().filter_map(|it| it.get::<Pod>()) {
-            let is_over = pod.is_finished() && is_going(pod);
-            if let Some(node) = target_node(&pod.spec).filter(|_| !is_over) {
-                on_node.entry(node).or_default().push(pod);
-            }
-        }
-        let mut spec = PodSpec::clone(&set.spec.template.spec);
-        let tolerations = daemon_tolerations(spec.host_network);
-        let edits = tolerations.into_iter().map(PodEdit::Toleration);
-        edits.for_each(|edit| edit.edit(&mut spec));
-        let required = RequiredNodeAffinity::of(&spec);
-        let nodes = world.all::<Node>();
-        let nodes = nodes.map(|it| (it.metadata.name.as_str(), verdict(&spec, &required, it)));
-        let hash = revision.revision.metadata.labels.get(HASH_LABEL);
-        Self {
-            stored,
-            set,
-            world,
-            now,
-            hash: hash.map_or("", String::as_str),
-            nodes: nodes.collect(),
-            on_node,
-        }
-    }
-
-    fn pods_on(&self, node: &str) -> &[&'w Pod] {
-        self.on_node
-            .get(node)
-            .map(Vec::as_slice)
-            .unwrap_or_default()
-    }
-
-    fn generation(&self) -> Option<&'w String> {
-        let text = self.set.metadata.annotations.get(GENERATION_ANNOTATION);
-        text.filter(|it| it.parse::<i64>().is_ok())
-    }
-
-    /// Whether a pod is of the current template.
-    fn is_updated(&self, pod: &Pod) -> bool {
-        let labels = &pod.metadata.labels;
-        let generation = self.generation();
-        let has_hash = labels.get(HASH_LABEL).is_some_and(|it| it == self.hash);
-        has_hash || generation.is_some() && labels.get(GENERATION_LABEL) == generation
-    }
-
     fn is_available(&self, pod: &Pod) -> bool {
-        let seconds = self.set.spec.min_ready_seconds;
-        Availability::of(pod, seconds, self.now) == Availability::Now
+        self.sums.availability(pod, self.now) == Availability::Now
     }
 
     fn carry_out(&self, changes: Changes<'w>, plan: &mut Plan) {
@@ -360,8 +345,8 @@ impl<'w> Turn<'w> {
     fn new_pod(&self, node: &str) -> Write {
         let template = &self.set.spec.template;
         let mut pod = NewPod::of(self.stored, template, "/spec/template/spec");
-        if let Some(generation) = self.generation() {
-            pod.label(GENERATION_LABEL, generation);
+        if let Some(generation) = generation_of(self.set) {
+            pod.label(GENERATION_LABEL, generation.as_str());
         }
         pod.label(HASH_LABEL, self.hash);
         let tolerations = daemon_tolerations(template.spec.host_network);
@@ -373,33 +358,23 @@ impl<'w> Turn<'w> {
 
     fn status(&self, plan: &mut Plan) -> DaemonSetStatus {
         let old = &self.set.status;
-        let mut status = DaemonSetStatus {
+        let counts = self.sums.counts();
+        self.sums
+            .next_time()
+            .into_iter()
+            .for_each(|time| plan.look_at(time));
+        DaemonSetStatus {
             observed_generation: self.set.metadata.generation,
             collision_count: old.collision_count,
             conditions: old.conditions.clone(),
+            desired_number_scheduled: counts.desired,
+            number_misscheduled: counts.misscheduled,
+            current_number_scheduled: counts.current,
+            updated_number_scheduled: counts.updated,
+            number_ready: counts.ready,
+            number_available: counts.available,
+            number_unavailable: counts.desired - counts.available,
             ..Default::default()
-        };
-        for (node, verdict) in &self.nodes {
-            let pods = self.pods_on(node).iter().copied();
-            let oldest = pods.min_by(|a, b| daemon_pod_order(a, b));
-            if *verdict != Verdict::Run {
-                status.number_misscheduled += i32::from(oldest.is_some());
-                continue;
-            }
-            status.desired_number_scheduled += 1;
-            let Some(pod) = oldest else {
-                continue;
-            };
-            status.current_number_scheduled += 1;
-            status.updated_number_scheduled += i32::from(self.is_updated(pod));
-            status.number_ready += i32::from(is_ready(pod));
-            match Availability::of(pod, self.set.spec.min_ready_seconds, self.now) {
-                Availability::Now => status.number_available += 1,
-                Availability::At(time) => plan.look_at(time),
-                Availability::NotReady => {}
-            }
         }
-        status.number_unavailable = status.desired_number_scheduled - status.number_available;
-        status
     }
 }

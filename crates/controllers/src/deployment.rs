@@ -150,7 +150,8 @@ struct Rollout<'w> {
     deployment: &'w Deployment,
     world: &'w World,
     now: i64,
-    replicas: i32,
+    /// Counted with room to spare: sums of what people may write fit.
+    replicas: i64,
     /// The ReplicaSet of the current template.
     new: Option<Set<'w>>,
     /// Those of others, the oldest first.
@@ -165,8 +166,8 @@ struct Set<'w> {
 }
 
 impl Set<'_> {
-    fn replicas(&self) -> i32 {
-        self.set.spec.replicas.unwrap_or(1)
+    fn replicas(&self) -> i64 {
+        self.set.spec.replicas.unwrap_or(1).into()
     }
 
     /// By creation, then by name.
@@ -205,7 +206,7 @@ impl<'w> Rollout<'w> {
             deployment,
             world,
             now,
-            replicas: deployment.spec.replicas.unwrap_or(1),
+            replicas: deployment.spec.replicas.unwrap_or(1).into(),
             new,
             old: sets,
         })
@@ -310,9 +311,10 @@ impl<'w> Rollout<'w> {
     }
 
     /// Changes the numbers that a ReplicaSet carries; nothing if they are right.
-    fn resize(&self, set: &Set<'_>, replicas: i32) -> Option<Write> {
+    fn resize(&self, set: &Set<'_>, replicas: i64) -> Option<Write> {
+        let replicas = scaling::within_range(replicas);
         let mut changes = json!({});
-        if set.replicas() != replicas {
+        if set.replicas() != i64::from(replicas) {
             changes["spec"]["replicas"] = replicas.into();
         }
         for (name, value) in self.size_annotations() {

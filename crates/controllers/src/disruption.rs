@@ -22,15 +22,17 @@ use outrank_api::types::{
 use crate::share;
 
 mod controller;
+mod selected;
 
 pub use controller::DisruptionController;
+pub use selected::Selected;
 
-/// The status of a budget, given the pods that it selects. `scale` tells how many replicas a
+/// The status of a budget, given what it counts of the pods that it selects. `scale` tells how many replicas a
 /// controller asks for; `None` if it is not known, which leaves nothing to allow where the
 /// budget needs to know. What the status says of the past (`disrupted_pods`) stays.
 pub fn budget_status(
     budget: &PodDisruptionBudget,
-    pods: &[&Pod],
+    pods: &Selected,
     scale: &dyn Fn(&OwnerReference) -> Option<i32>,
 ) -> PodDisruptionBudgetStatus {
     let scale = |owner: &OwnerReference| {
@@ -75,7 +77,11 @@ struct Expected {
 
 impl Expected {
     /// The error is upstream's text.
-    fn of(budget: &PodDisruptionBudget, pods: &[&Pod], scale: ScaleOf<'_>) -> Result<Self, String> {
+    fn of(
+        budget: &PodDisruptionBudget,
+        pods: &Selected,
+        scale: ScaleOf<'_>,
+    ) -> Result<Self, String> {
         let spec = &budget.spec;
         if let Some(unavailable) = &spec.max_unavailable {
             let mut expected = Self::by_scale(pods, scale)?;
@@ -86,7 +92,7 @@ impl Expected {
         match &spec.min_available {
             None => Ok(Self::default()),
             Some(IntOrString::Int(healthy)) => Ok(Self {
-                pods: pods.len() as i32,
+                pods: number(pods.count()),
                 healthy: *healthy,
                 has_unmanaged: false,
             }),
@@ -98,34 +104,41 @@ impl Expected {
         }
     }
 
-    /// The sum of what the controllers of the pods ask for, each counted once.
-    fn by_scale(pods: &[&Pod], scale: ScaleOf<'_>) -> Result<Self, String> {
-        let mut expected = Self::default();
+    /// The sum of what the controllers of the pods ask for, each counted once. If that of several
+    /// pods is not known, the first pod by name is told.
+    fn by_scale(pods: &Selected, scale: ScaleOf<'_>) -> Result<Self, String> {
         let mut scales: BTreeMap<String, i32> = BTreeMap::new();
-        for pod in pods {
-            let Some(owner) = pod.metadata.controller() else {
-                expected.has_unmanaged = true;
-                continue;
+        let mut unknown: Option<(&str, String)> = None;
+        for (owner, pod) in pods.managers() {
+            let error = match scale(&owner) {
+                Ok(Some(scale)) => {
+                    scales.insert(scale.uid, scale.replicas);
+                    continue;
+                }
+                Ok(None) => format!("found no controllers for pod {}", quoted(pod)),
+                Err(error) => error,
             };
-            let scale = scale(owner)?.ok_or_else(|| {
-                let name = quoted(&pod.metadata.name);
-                format!("found no controllers for pod {name}")
-            })?;
-            scales.insert(scale.uid, scale.replicas);
+            if unknown.as_ref().is_none_or(|(first, _)| pod < *first) {
+                unknown = Some((pod, error));
+            }
         }
-        expected.pods = scales.values().sum();
-        Ok(expected)
+        match unknown {
+            Some((_, error)) => Err(error),
+            None => Ok(Self {
+                pods: scales.into_values().fold(0, i32::saturating_add),
+                healthy: 0,
+                has_unmanaged: pods.has_unmanaged(),
+            }),
+        }
     }
 
     /// The status that comes of it; what `status` says of the past stays.
     fn status(
         &self,
-        pods: &[&Pod],
+        pods: &Selected,
         status: PodDisruptionBudgetStatus,
     ) -> PodDisruptionBudgetStatus {
-        let counts = |pod: &Pod| !status.disrupted_pods.contains_key(&pod.metadata.name);
-        let healthy = pods.iter().filter(|pod| is_healthy(pod) && counts(pod));
-        let healthy = healthy.count() as i32;
+        let healthy = number(pods.healthy(status.disrupted_pods.keys()));
         let allowed = match self.pods {
             ..=0 => 0,
             _ => healthy.saturating_sub(self.healthy).max(0),
@@ -138,6 +151,10 @@ impl Expected {
             ..status
         }
     }
+}
+
+fn number(pods: usize) -> i32 {
+    i32::try_from(pods).unwrap_or(i32::MAX)
 }
 
 /// A number, or a share of the whole, rounded up.
@@ -160,17 +177,19 @@ mod tests {
 
     fn pods(running: usize, waiting: usize) -> Vec<Pod> {
         let phases = [("Running", running), ("Pending", waiting)];
-        let pod = |phase: &str| {
+        let mut names = 0..;
+        let mut pod = |phase: &str| {
             let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web",
                 "uid": "u", "controller": true});
-            let pod = json!({"metadata": {"name": "p", "ownerReferences": [owner]},
+            let name = format!("p{}", names.next().unwrap_or(0));
+            let pod = json!({"metadata": {"name": name, "ownerReferences": [owner]},
                 "status": {"phase": phase}});
             serde_json::from_value(pod).expect("a pod")
         };
-        let pods = phases
+        let phases = phases
             .into_iter()
-            .flat_map(|(phase, count)| std::iter::repeat_with(move || pod(phase)).take(count));
-        pods.collect()
+            .flat_map(|(phase, count)| std::iter::repeat_n(phase, count));
+        phases.map(|phase| pod(phase)).collect()
     }
 
     /// Healthy, desired and allowed, of a budget over three running and one waiting pod of a
@@ -178,8 +197,7 @@ mod tests {
     fn counted(spec: Value) -> (i32, i32, i32) {
         let budget = serde_json::from_value(json!({"spec": spec})).expect("a budget");
         let pods = pods(3, 1);
-        let pods: Vec<&Pod> = pods.iter().collect();
-        let status = budget_status(&budget, &pods, &|_| Some(5));
+        let status = budget_status(&budget, &Selected::of(&pods), &|_| Some(5));
         let desired = status.desired_healthy;
         (status.current_healthy, desired, status.disruptions_allowed)
     }
@@ -200,8 +218,7 @@ mod tests {
         let spec = json!({"spec": {"maxUnavailable": 3}});
         let budget = serde_json::from_value(spec).expect("a budget");
         let pods = pods(3, 0);
-        let pods: Vec<&Pod> = pods.iter().collect();
-        let status = budget_status(&budget, &pods, &|_| None);
+        let status = budget_status(&budget, &Selected::of(&pods), &|_| None);
         assert_eq!(status.disruptions_allowed, 0);
     }
 }

@@ -28,9 +28,7 @@ pub fn evict(
     budgets: &[&PodDisruptionBudget],
     now: i64,
 ) -> Result<Option<(usize, PodDisruptionBudgetStatus)>, Refusal> {
-    // Who has ended, or has not begun, or is going, disrupts nothing.
-    let is_pending = matches!(pod.status.phase.as_str(), "" | "Pending");
-    if pod.is_finished() || is_pending || pod.metadata.deletion_timestamp.is_some() {
+    if !asks_budgets(pod) {
         return Ok(None);
     }
     let selects = |budget: &PodDisruptionBudget| {
@@ -46,14 +44,26 @@ pub fn evict(
                        subresource does not support.";
         return Err(refusal(500, "InternalError", message.to_owned()));
     }
-    let status = &budget.status;
-    let policy = budget.spec.unhealthy_pod_eviction_policy.as_deref();
-    let enough_are_healthy =
-        status.current_healthy >= status.desired_healthy && status.desired_healthy > 0;
-    if !is_healthy(pod) && (policy == Some("AlwaysAllow") || enough_are_healthy) {
+    if is_free(pod, budget) {
         return Ok(None);
     }
     charged(pod, budget, now).map(|status| Some((index, status)))
+}
+
+/// Whether budgets are asked before a pod is evicted: who has ended, or has not begun, or is going,
+/// disrupts nothing.
+pub fn asks_budgets(pod: &Pod) -> bool {
+    let is_pending = matches!(pod.status.phase.as_str(), "" | "Pending");
+    !pod.is_finished() && !is_pending && pod.metadata.deletion_timestamp.is_none()
+}
+
+/// Whether a pod may go without being counted: it is not healthy, and its budget either does not
+/// guard such pods or is met without it.
+pub fn is_free(pod: &Pod, budget: &PodDisruptionBudget) -> bool {
+    let status = &budget.status;
+    let policy = budget.spec.unhealthy_pod_eviction_policy.as_deref();
+    let is_met = status.current_healthy >= status.desired_healthy && status.desired_healthy > 0;
+    !is_healthy(pod) && (policy == Some("AlwaysAllow") || is_met)
 }
 
 fn charged(

@@ -9,7 +9,8 @@
 //! * `progress`: what the pods have come to, and whether the job is over;
 //! * `tracking`: counting them;
 //! * `pods`: making and deleting them;
-//! * `policies`: what failures and successes mean; `indexes`: sets of numbers;
+//! * `policies`: what failures and successes mean; `indexes`: sets of numbers; `sums`: what is kept
+//!   of the pods;
 //! * [`ttl`]: jobs that are over go after a time.
 //!
 //! Source: `pkg/controller/job`, Kubernetes 1.36.
@@ -18,6 +19,7 @@ mod indexes;
 mod pods;
 mod policies;
 mod progress;
+mod sums;
 mod tracking;
 pub mod ttl;
 
@@ -29,13 +31,14 @@ use outrank_api::labels::Selector;
 use outrank_api::types::{Job, Pod};
 use serde_json::json;
 
-use crate::claim::claim;
 use crate::conditions;
 use crate::controller::{Controller, Plan};
+use crate::roster::Rosters;
 use crate::world::{Key, Kind, Seen, Stored, World};
 use crate::write::Write;
 
 use self::progress::Progress;
+use self::sums::{Basis, JobSums};
 
 /// What keeps a pod until it is counted.
 const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
@@ -52,6 +55,7 @@ const SECOND: i64 = 1_000_000_000;
 pub struct JobController {
     /// By uid of the job.
     failures: HashMap<String, Failures>,
+    rosters: Rosters<JobSums>,
 }
 
 /// When pods of a job failed since one last succeeded.
@@ -74,6 +78,7 @@ impl Controller for JobController {
                 if let (Some(old), None) = (&seen.old, &seen.new) {
                     let uid = &old.metadata().uid;
                     self.failures.remove(uid);
+                    self.rosters.forget(uid);
                     // Nobody counts its pods any more.
                     let pods = world.dependents(uid).filter(|it| has_finalizer(it));
                     keys.extend(pods.map(|it| it.key()));
@@ -81,6 +86,7 @@ impl Controller for JobController {
                 keys
             }
             Kind::Known(ObjectKind::Pod) => {
+                self.rosters.note(seen);
                 let mut keys = jobs_of_pod(seen, world);
                 if seen.new.as_ref().is_some_and(|it| is_left_over(it, world)) {
                     keys.push(seen.key.clone());
@@ -112,18 +118,23 @@ impl JobController {
         if is_others || has_ended(job) {
             return;
         }
-        let Some(members) = members(stored, job, world, plan) else {
+        let Ok(selector) = Selector::from_label_selector(job.spec.selector.as_ref()) else {
             return;
         };
+        let roster = self
+            .rosters
+            .of(world, stored, &selector, &Basis::of(job));
+        let claims = roster.claims(stored, |_| true).into_iter();
+        plan.step(claims.map(|write| with_finalizer(write, world)));
+        let sums = &roster.sums;
         let failures = self.failures.entry(job.metadata.uid.clone()).or_default();
-        failures.note(job, &members);
-        let progress = Progress::of(job, &members, now, plan);
+        failures.note(sums);
         let turn = Turn {
             stored,
             job,
             now,
-            members,
-            progress,
+            sums,
+            progress: Progress::of(job, sums, now, plan),
         };
         turn.track(plan);
         let wait = failures.wait_until();
@@ -151,7 +162,7 @@ struct Turn<'w> {
     stored: &'w Stored,
     job: &'w Job,
     now: i64,
-    members: Vec<Member<'w>>,
+    sums: &'w JobSums,
     progress: Progress<'w>,
 }
 
@@ -176,46 +187,29 @@ fn replaces_failed_only(job: &Job) -> bool {
     job.spec.pod_replacement_policy.as_deref() == Some("Failed")
 }
 
-/// Whether a pod counts as failed. One that is going may never come to say so.
-fn has_failed(job: &Job, pod: &Pod) -> bool {
-    let is_going = pod.metadata.deletion_timestamp.is_some();
+/// Whether a pod counts as failed. One that is going may never come to say so, and counts at once
+/// unless it is to be replaced only when it has failed.
+fn has_failed(replaces_failed_only: bool, pod: &Pod) -> bool {
     match pod.status.phase.as_str() {
         "Failed" => true,
         "Succeeded" => false,
-        _ => is_going && !replaces_failed_only(job),
+        _ => pod.metadata.deletion_timestamp.is_some() && !replaces_failed_only,
     }
 }
 
-/// The pods of a job, by name; `None` if its selector cannot be read. Those that are adopted get
-/// the finalizer, too.
-fn members<'w>(
-    stored: &'w Stored,
-    job: &'w Job,
-    world: &'w World,
-    plan: &mut Plan,
-) -> Option<Vec<Member<'w>>> {
-    let selector = Selector::from_label_selector(job.spec.selector.as_ref()).ok()?;
-    let mut claimed = claim::<Pod>(world, stored, &selector, |_| true);
-    for write in &mut claimed.writes {
-        if let Write::Patch(patch) = write
-            && let Some(pod) = world.stored(&patch.key)
-            && pod.metadata().controller().is_none()
-        {
-            let mut finalizers = pod.metadata().finalizers.clone();
+/// Gives a pod that is adopted the finalizer, too.
+fn with_finalizer(mut write: Write, world: &World) -> Write {
+    if let Write::Patch(patch) = &mut write
+        && let Some(pod) = world.stored(&patch.key)
+        && pod.metadata().controller().is_none()
+    {
+        let mut finalizers = pod.metadata().finalizers.clone();
+        if !finalizers.iter().any(|it| it == FINALIZER) {
             finalizers.push(FINALIZER.to_owned());
-            patch.changes["metadata"]["finalizers"] = json!(finalizers);
         }
+        patch.changes["metadata"]["finalizers"] = json!(finalizers);
     }
-    plan.step(claimed.writes);
-    let completions = indexed_completions(job);
-    let member = |stored: &'w Arc<Stored>| {
-        let pod = stored.get::<Pod>()?;
-        let index = pod.metadata.annotations.get(INDEX);
-        let index = index.and_then(|it| it.parse::<i32>().ok());
-        let index = index.filter(|it| completions.is_some_and(|count| (0..count).contains(it)));
-        Some(Member { stored, pod, index })
-    };
-    Some(claimed.own.into_iter().filter_map(member).collect())
+    write
 }
 
 fn has_finalizer(stored: &Stored) -> bool {

@@ -20,6 +20,7 @@
 //! * [`garbage_collection`], [`pod_garbage_collection`], [`namespace_deletion`]: what goes along
 //!   when owners, nodes and namespaces go;
 //! * [`quota_status`]: what ResourceQuotas say is used;
+//! * [`lost_revisions`]: what a dump without ControllerRevisions means;
 //! * [`workloads`]: the short way: which pods there are when all controllers have come to
 //!   rest, without going through what lies between.
 //!
@@ -54,6 +55,7 @@ pub mod eviction;
 pub mod garbage_collection;
 mod generated_names;
 pub mod job;
+pub mod lost_revisions;
 pub mod namespace_deletion;
 mod new_pod;
 pub mod node_lifecycle;
@@ -62,6 +64,7 @@ pub mod pod_garbage_collection;
 mod pod_state;
 pub mod quota_status;
 pub mod replica_set;
+mod roster;
 mod share;
 pub mod stateful_set;
 pub mod taint_eviction;
@@ -77,7 +80,7 @@ pub fn workload_controllers() -> Vec<Box<dyn Controller + Send>> {
         Box::new(deployment::DeploymentController),
         Box::new(replica_set::ReplicaSetController::new()),
         Box::new(replica_set::ReplicaSetController::of_replication_controllers()),
-        Box::new(stateful_set::StatefulSetController),
+        Box::new(stateful_set::StatefulSetController::default()),
         Box::new(daemon_set::DaemonSetController::default()),
         Box::new(job::JobController::default()),
         Box::new(job::ttl::TtlAfterFinishedController),

@@ -7,6 +7,8 @@
 //! Source: `pkg/controller/replicaset`, Kubernetes 1.36; that of ReplicationControllers is the
 //! same code.
 
+mod sums;
+
 use std::sync::Arc;
 
 use outrank_api::decode::{ObjectKind, Typed};
@@ -17,13 +19,15 @@ use outrank_api::types::{
     ReplicationController, StatefulSet, WorkloadCondition,
 };
 
-use crate::claim::{claim, owned};
 use crate::controller::{Controller, Plan};
 use crate::new_pod::NewPod;
-use crate::pod_state::{Availability, is_active, is_going};
-use crate::workloads::sort_for_replica_set;
+use crate::pod_state::is_active;
+use crate::roster::{Roster, Rosters};
+use crate::workloads::first_of_replica_set;
 use crate::world::{Key, Kind, Seen, Stored, World};
 use crate::write::{Refusal, Write};
+
+use self::sums::{Basis, ReplicaSums};
 
 /// How many pods are made or deleted at a time.
 pub const BURST_REPLICAS: usize = 500;
@@ -35,6 +39,7 @@ const FAILURE: &str = "ReplicaFailure";
 pub struct ReplicaSetController {
     kind: ObjectKind,
     burst_replicas: usize,
+    rosters: Rosters<ReplicaSums>,
 }
 
 impl Default for ReplicaSetController {
@@ -42,6 +47,7 @@ impl Default for ReplicaSetController {
         Self {
             kind: ObjectKind::ReplicaSet,
             burst_replicas: BURST_REPLICAS,
+            rosters: Rosters::default(),
         }
     }
 }
@@ -68,8 +74,13 @@ impl ReplicaSetController {
         }
     }
 
-    fn view<'w>(&self, world: &'w World, key: &Key) -> Option<Replicas<'w>> {
-        Replicas::of(world.stored(key)?)
+    /// The pods of a set.
+    fn roster(&mut self, set: &Replicas<'_>, world: &World) -> &mut Roster<ReplicaSums> {
+        let basis = Basis {
+            min_ready_seconds: set.min_ready_seconds,
+            labels: set.template.metadata.labels.clone(),
+        };
+        self.rosters.of(world, set.stored, &set.selector, &basis)
     }
 }
 
@@ -83,29 +94,37 @@ impl Controller for ReplicaSetController {
 
     fn concerned(&mut self, seen: &Seen, world: &World, _: i64) -> Vec<Key> {
         match &seen.key.kind {
-            Kind::Known(kind) if *kind == self.kind => vec![seen.key.clone()],
-            Kind::Known(ObjectKind::Pod) => match self.kind {
-                ObjectKind::ReplicationController => owners::<ReplicationController>(seen, world),
-                _ => owners::<ReplicaSet>(seen, world),
-            },
+            Kind::Known(kind) if *kind == self.kind => {
+                if let (Some(old), None) = (&seen.old, &seen.new) {
+                    self.rosters.forget(&old.metadata().uid);
+                }
+                vec![seen.key.clone()]
+            }
+            Kind::Known(ObjectKind::Pod) => {
+                self.rosters.note(seen);
+                match self.kind {
+                    ObjectKind::ReplicationController => {
+                        owners::<ReplicationController>(seen, world)
+                    }
+                    _ => owners::<ReplicaSet>(seen, world),
+                }
+            }
             _ => Vec::new(),
         }
     }
 
     fn reconcile(&mut self, key: &Key, world: &World, now: i64) -> Plan {
         let mut plan = Plan::nothing();
-        let Some(set) = self.view(world, key) else {
+        let Some(set) = world.stored(key).and_then(|it| Replicas::of(it)) else {
             return plan;
         };
-        let claimed = claim::<Pod>(world, set.stored, &set.selector, is_active);
-        plan.step(claimed.writes);
-        let own: Vec<&Arc<Stored>> = claimed.own;
-        let pods: Vec<&Pod> = own.iter().filter_map(|it| it.get::<Pod>()).collect();
-        let active: Vec<&Pod> = pods.iter().copied().filter(|pod| is_active(pod)).collect();
+        let burst = self.burst_replicas;
+        let roster = self.roster(&set, world);
+        plan.step(roster.claims(set.stored, is_active));
         if set.stored.metadata().deletion_timestamp.is_none() {
-            self.bring_to_number(&set, &active, world, now, &mut plan);
+            bring_to_number(&set, &roster.sums, burst, world, now, &mut plan);
         }
-        let status = set.status_of(&pods, now, &mut plan);
+        let status = set.status_of(&mut roster.sums, now, &mut plan);
         plan.step(Write::status(set.stored, set.status, &status));
         plan
     }
@@ -117,7 +136,8 @@ impl Controller for ReplicaSetController {
         now: i64,
         refusals: &[(Write, Refusal)],
     ) -> Vec<Write> {
-        let (Some(set), Some((write, refusal))) = (self.view(world, key), refusals.first()) else {
+        let set = world.stored(key).and_then(|it| Replicas::of(it));
+        let (Some(set), Some((write, refusal))) = (set, refusals.first()) else {
             return Vec::new();
         };
         let reason = match write {
@@ -125,10 +145,8 @@ impl Controller for ReplicaSetController {
             Write::Delete(_) => "FailedDelete",
             Write::Patch(_) | Write::Bind(_) | Write::Event(_) => return Vec::new(),
         };
-        let pods = owned::<Pod>(world, set.stored).filter_map(|it| it.get::<Pod>());
-        let mut pods: Vec<&Pod> = pods.collect();
-        pods.retain(|pod| set.selector.matches(&pod.metadata.labels));
-        let mut status = set.status_of(&pods, now, &mut Plan::nothing());
+        let sums = &mut self.roster(&set, world).sums;
+        let mut status = set.status_of(sums, now, &mut Plan::nothing());
         status.conditions = set.status.conditions.clone();
         if !status.conditions.iter().any(|it| it.type_ == FAILURE) {
             status.conditions.push(WorkloadCondition {
@@ -144,35 +162,34 @@ impl Controller for ReplicaSetController {
     }
 }
 
-impl ReplicaSetController {
-    /// Makes what is missing or deletes what is too much.
-    fn bring_to_number(
-        &self,
-        set: &Replicas<'_>,
-        active: &[&Pod],
-        world: &World,
-        now: i64,
-        plan: &mut Plan,
-    ) {
-        let wanted = set.replicas;
-        if active.len() < wanted {
-            let missing = (wanted - active.len()).min(self.burst_replicas);
-            let new = || NewPod::of(set.stored, set.template, "/spec/template/spec").create();
-            plan.slow_start(std::iter::repeat_with(new).take(missing));
-        } else if active.len() > wanted {
-            let surplus = (active.len() - wanted).min(self.burst_replicas);
-            let mut pods = active.to_vec();
-            if wanted > 0 {
-                let related = related_pods(set.stored, world);
-                sort_for_replica_set(&mut pods, &related, Some(now));
-            }
-            let keys = pods
-                .iter()
-                .take(surplus)
-                .map(|pod| Key::of::<Pod>(&pod.metadata));
-            let stored = keys.filter_map(|key| world.stored(&key));
-            plan.step(stored.map(|pod| Write::delete(pod)));
-        }
+/// Makes what is missing or deletes what is too much, at most `burst` pods at a time.
+fn bring_to_number(
+    set: &Replicas<'_>,
+    sums: &ReplicaSums,
+    burst: usize,
+    world: &World,
+    now: i64,
+    plan: &mut Plan,
+) {
+    let (wanted, count) = (set.replicas, sums.active.len());
+    if count < wanted {
+        let missing = (wanted - count).min(burst);
+        let new = || NewPod::of(set.stored, set.template, "/spec/template/spec").create();
+        plan.slow_start(std::iter::repeat_with(new).take(missing));
+        return;
+    }
+    let surplus = (count - wanted).min(burst);
+    if wanted == 0 {
+        // All go; which of them first, upstream says, but nobody can tell.
+        let all = sums.active.values().take(surplus);
+        plan.step(all.map(|pod| Write::delete(pod)));
+    } else if surplus > 0 {
+        let pods = sums.active.values().filter_map(|it| it.get::<Pod>());
+        let related = related_pods(set.stored, world);
+        let first = first_of_replica_set(pods.collect(), surplus, &related, Some(now));
+        let keys = first.iter().map(|pod| Key::of::<Pod>(&pod.metadata));
+        let stored = keys.filter_map(|key| world.stored(&key));
+        plan.step(stored.map(|pod| Write::delete(pod)));
     }
 }
 
@@ -214,42 +231,22 @@ impl<'w> Replicas<'w> {
         })
     }
 
-    /// The status, given its pods, without a failure.
-    fn status_of(&self, pods: &[&Pod], now: i64, plan: &mut Plan) -> ReplicaSetStatus {
-        let mut status = ReplicaSetStatus {
+    /// The status, given the sums over its pods, without a failure.
+    fn status_of(&self, sums: &mut ReplicaSums, now: i64, plan: &mut Plan) -> ReplicaSetStatus {
+        let mut conditions = self.status.conditions.clone();
+        conditions.retain(|it| it.type_ != FAILURE);
+        let (available, next) = sums.available(now);
+        next.into_iter().for_each(|time| plan.look_at(time));
+        let count = |pods: usize| i32::try_from(pods).unwrap_or(i32::MAX);
+        ReplicaSetStatus {
+            replicas: count(sums.active.len()),
+            fully_labeled_replicas: count(sums.fully_labeled),
+            ready_replicas: count(sums.ready),
+            available_replicas: count(available),
+            terminating_replicas: self.counts_terminating.then(|| count(sums.terminating)),
             observed_generation: self.stored.metadata().generation,
-            conditions: self.status.conditions.clone(),
-            ..Default::default()
-        };
-        status.conditions.retain(|it| it.type_ != FAILURE);
-        let labels = &self.template.metadata.labels;
-        let has_all = |pod: &Pod| {
-            labels
-                .iter()
-                .all(|(k, v)| pod.metadata.labels.get(k) == Some(v))
-        };
-        for pod in pods.iter().filter(|pod| is_active(pod)) {
-            status.replicas += 1;
-            status.fully_labeled_replicas += i32::from(has_all(pod));
-            match Availability::of(pod, self.min_ready_seconds, now) {
-                Availability::Now => {
-                    status.ready_replicas += 1;
-                    status.available_replicas += 1;
-                }
-                Availability::At(time) => {
-                    status.ready_replicas += 1;
-                    plan.look_at(time);
-                }
-                Availability::NotReady => {}
-            }
+            conditions,
         }
-        if self.counts_terminating {
-            let going = pods
-                .iter()
-                .filter(|pod| is_going(pod) && !pod.is_finished());
-            status.terminating_replicas = Some(going.count() as i32);
-        }
-        status
     }
 }
 

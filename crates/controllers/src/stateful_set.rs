@@ -9,8 +9,8 @@
 //! Source: `pkg/controller/statefulset`, Kubernetes 1.36.
 
 mod claims;
+mod sums;
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -21,25 +21,33 @@ use outrank_api::types::{
 };
 use serde_json::json;
 
-use crate::claim::claim;
 use crate::controller::{Controller, Plan};
 use crate::controller_revision::{Revision, Revisions, TEMPLATE_SPEC, Template};
 use crate::deployment::scaled;
 use crate::new_pod::NewPod;
 use crate::pod_edit::PodEdit;
-use crate::pod_state::{Availability, is_going, is_ready};
+use crate::pod_state::{Availability, is_going};
 use crate::replica_set::owners;
+use crate::roster::Rosters;
 use crate::workloads::ordinal_of;
 use crate::world::{Key, Kind, Seen, Stored, World};
 use crate::write::{Event, Outcome, Refusal, Write};
+
+use self::sums::{Basis, SetSums};
 
 const REVISION_LABEL: &str = "controller-revision-hash";
 const NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
 const INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 
+/// How many pods are made at a time. Upstream makes all that are missing; the next look follows
+/// at once.
+const BURST: usize = 500;
+
 /// The controller of StatefulSets.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct StatefulSetController;
+#[derive(Clone, Debug, Default)]
+pub struct StatefulSetController {
+    rosters: Rosters<SetSums>,
+}
 
 impl Controller for StatefulSetController {
     fn name(&self) -> &'static str {
@@ -48,8 +56,16 @@ impl Controller for StatefulSetController {
 
     fn concerned(&mut self, seen: &Seen, world: &World, _: i64) -> Vec<Key> {
         match &seen.key.kind {
-            Kind::Known(ObjectKind::StatefulSet) => vec![seen.key.clone()],
-            Kind::Known(ObjectKind::Pod) => owners::<StatefulSet>(seen, world),
+            Kind::Known(ObjectKind::StatefulSet) => {
+                if let (Some(old), None) = (&seen.old, &seen.new) {
+                    self.rosters.forget(&old.metadata().uid);
+                }
+                vec![seen.key.clone()]
+            }
+            Kind::Known(ObjectKind::Pod) => {
+                self.rosters.note(seen);
+                owners::<StatefulSet>(seen, world)
+            }
             Kind::Known(ObjectKind::ControllerRevision) => owners::<StatefulSet>(seen, world),
             // A pod may have waited for an old claim of its name to go.
             Kind::Known(ObjectKind::PersistentVolumeClaim) if seen.new.is_none() => {
@@ -67,7 +83,7 @@ impl Controller for StatefulSetController {
         if let Some(stored) = world.stored(key)
             && let Some(set) = stored.get::<StatefulSet>()
         {
-            reconcile(stored, set, world, now, &mut plan);
+            self.go_on(stored, set, world, now, &mut plan);
         }
         plan
     }
@@ -93,7 +109,8 @@ impl Controller for StatefulSetController {
             let name = &create.object.metadata().name;
             if create.object.get::<ControllerRevision>().is_some() && refusal.already_exists() {
                 let mut status = set.status.clone();
-                *status.collision_count.get_or_insert(0) += 1;
+                let collisions = status.collision_count.get_or_insert(0);
+            *collisions = collisions.saturating_add(1);
                 writes.extend(Write::status(stored, &set.status, &status));
             }
             if create.object.get::<PersistentVolumeClaim>().is_some()
@@ -160,42 +177,58 @@ impl Controller for StatefulSetController {
     }
 }
 
-fn reconcile(stored: &Stored, set: &StatefulSet, world: &World, now: i64, plan: &mut Plan) {
-    let Ok(selector) = Selector::from_label_selector(set.spec.selector.as_ref()) else {
-        return;
-    };
-    let claimed = claim::<Pod>(world, stored, &selector, |it| ordinal_of(set, it).is_some());
-    let is_waiting = !claimed.writes.is_empty();
-    plan.step(claimed.writes);
-    let revisions = Revisions::of(world, stored, &selector, plan);
-    let update = match revisions.current(&template_of(stored, set)) {
-        Ok(update) => update,
-        Err(write) => return plan.step([*write]),
-    };
-    // What was adopted is known next time.
-    if is_waiting {
-        return;
+impl StatefulSetController {
+    fn go_on(
+        &mut self,
+        stored: &Stored,
+        set: &StatefulSet,
+        world: &World,
+        now: i64,
+        plan: &mut Plan,
+    ) {
+        let Ok(selector) = Selector::from_label_selector(set.spec.selector.as_ref()) else {
+            return;
+        };
+        let basis = Basis {
+            name: set.metadata.name.clone(),
+            min_ready_seconds: set.spec.min_ready_seconds,
+        };
+        let roster = self.rosters.of(world, stored, &selector, &basis);
+        roster.sums.settle(now);
+        let claims = roster.claims(stored, |it| ordinal_of(set, it).is_some());
+        let is_waiting = !claims.is_empty();
+        plan.step(claims);
+        let revisions = Revisions::of(world, stored, &selector, plan);
+        let update = match revisions.current(&template_of(stored, set)) {
+            Ok(update) => update,
+            Err(write) => return plan.step([*write]),
+        };
+        // What was adopted is known next time.
+        if is_waiting {
+            return;
+        }
+        let mut known = revisions.all.iter();
+        let current = known.find(|it| it.name() == set.status.current_revision);
+        let turn = Turn {
+            stored,
+            set,
+            world,
+            now,
+            update,
+            current: *current.unwrap_or(&update),
+            sums: &roster.sums,
+        };
+        let status = turn.status(plan);
+        plan.step(Write::status(stored, &set.status, &status));
+        if set.metadata.deletion_timestamp.is_none() {
+            turn.go_on(plan);
+        }
+        plan.step(revisions.truncate(set.spec.revision_history_limit, |it| turn.is_live(it)));
     }
-    let mut known = revisions.all.iter();
-    let current = known.find(|it| it.name() == set.status.current_revision);
-    let turn = Turn {
-        stored,
-        set,
-        world,
-        now,
-        update,
-        current: *current.unwrap_or(&update),
-        members: members(set, &claimed.own),
-    };
-    let status = turn.status(plan);
-    plan.step(Write::status(stored, &set.status, &status));
-    if set.metadata.deletion_timestamp.is_none() {
-        turn.go_on(plan);
-    }
-    plan.step(revisions.truncate(set.spec.revision_history_limit, |it| turn.is_live(it)));
 }
 
-fn template_of<'w>(stored: &'w Stored, set: &'w StatefulSet) -> Template<'w> {
+/// The template of a set, of which there is to be a revision.
+pub(crate) fn template_of<'w>(stored: &'w Stored, set: &'w StatefulSet) -> Template<'w> {
     Template {
         owner: stored,
         template: &set.spec.template,
@@ -204,32 +237,13 @@ fn template_of<'w>(stored: &'w Stored, set: &'w StatefulSet) -> Template<'w> {
     }
 }
 
-/// The pods of a set by ordinal.
-fn members<'w>(set: &StatefulSet, own: &[&'w Arc<Stored>]) -> BTreeMap<i64, Member<'w>> {
-    let members = own.iter().filter_map(|stored| {
-        let pod = stored.get::<Pod>()?;
-        let ordinal = ordinal_of(set, pod)?;
-        Some((ordinal, Member { stored, pod }))
-    });
-    members.collect()
-}
-
 /// A pod of the set.
 struct Member<'w> {
     stored: &'w Arc<Stored>,
     pod: &'w Pod,
 }
 
-impl<'w> Member<'w> {
-    fn revision(&self) -> Option<&'w String> {
-        self.pod.metadata.labels.get(REVISION_LABEL)
-    }
-
-    /// Running and ready.
-    fn is_ready(&self) -> bool {
-        self.pod.status.phase == "Running" && is_ready(self.pod)
-    }
-
+impl Member<'_> {
     fn is_going(&self) -> bool {
         is_going(self.pod)
     }
@@ -245,16 +259,16 @@ struct Turn<'w> {
     update: Revision<'w>,
     /// The one before, while pods of it are kept.
     current: Revision<'w>,
-    /// By ordinal.
-    members: BTreeMap<i64, Member<'w>>,
+    sums: &'w SetSums,
 }
 
-impl Turn<'_> {
+impl<'w> Turn<'w> {
     /// Whether a revision is in use.
     fn is_live(&self, revision: &Revision<'_>) -> bool {
         let name = revision.name();
-        let mut labels = self.members.values().filter_map(|it| it.revision());
-        name == self.update.name() || name == self.current.name() || labels.any(|it| it == name)
+        name == self.update.name()
+            || name == self.current.name()
+            || self.sums.has_revision(name)
     }
 
     fn wanted(&self) -> Range<i64> {
@@ -287,8 +301,7 @@ impl Turn<'_> {
     }
 
     fn go_on(&self, plan: &mut Plan) {
-        let claims = self.members.iter();
-        plan.step(claims.flat_map(|(ordinal, it)| self.keep_claims(*ordinal, it)));
+        plan.step(self.keep_all_claims());
         let is_settled = match self.is_ordered() {
             true => self.make_in_order(plan),
             false => self.make_at_once(plan),
@@ -300,11 +313,13 @@ impl Turn<'_> {
 
     /// Sees to the members in order. False if one has to be waited for.
     fn make_in_order(&self, plan: &mut Plan) -> bool {
-        for ordinal in self.wanted() {
-            let Some(member) = self.members.get(&ordinal) else {
-                self.create(&[ordinal], plan);
-                return false;
-            };
+        let gap = self.sums.gaps(self.wanted()).next();
+        let below_gap = Range {
+            end: gap.unwrap_or(self.wanted().end),
+            ..self.wanted()
+        };
+        for (ordinal, member) in self.sums.unsettled(below_gap) {
+            let member = &member;
             if let Some(delete) = replace_ended(member) {
                 plan.step(delete);
                 return false;
@@ -323,17 +338,14 @@ impl Turn<'_> {
             }
             plan.step(put_right(ordinal, member));
         }
-        true
+        gap.into_iter().for_each(|gap| self.create(&[gap], plan));
+        gap.is_none()
     }
 
     /// Sees to all members, in no order.
     fn make_at_once(&self, plan: &mut Plan) -> bool {
-        let mut missing = Vec::new();
-        for ordinal in self.wanted() {
-            let Some(member) = self.members.get(&ordinal) else {
-                missing.push(ordinal);
-                continue;
-            };
+        for (ordinal, member) in self.sums.unsettled(self.wanted()) {
+            let member = &member;
             if let Some(delete) = replace_ended(member) {
                 plan.step(delete);
                 continue;
@@ -346,6 +358,7 @@ impl Turn<'_> {
             }
             plan.step(put_right(ordinal, member));
         }
+        let missing: Vec<i64> = self.sums.gaps(self.wanted()).take(BURST).collect();
         let mut rest = missing.as_slice();
         let mut size = 1;
         while !rest.is_empty() {
@@ -359,11 +372,9 @@ impl Turn<'_> {
 
     /// Deletes members beyond the range, the highest first. False if one has to be waited for.
     fn remove_surplus(&self, plan: &mut Plan) -> bool {
-        let wanted = self.wanted();
-        let is_surplus = |ordinal: &i64| !wanted.contains(ordinal);
-        let surplus = self.members.iter().rev().filter(|it| is_surplus(it.0));
         let first_down = self.first_down();
-        for (ordinal, member) in surplus {
+        for (ordinal, member) in self.surplus().rev() {
+            let member = &member;
             if member.is_going() {
                 match self.is_ordered() {
                     true => return false,
@@ -374,7 +385,7 @@ impl Turn<'_> {
                 plan.step([Write::delete(member.stored)]);
                 continue;
             }
-            if self.availability(member) != Availability::Now && first_down != Some(*ordinal) {
+            if self.availability(member) != Availability::Now && first_down != Some(ordinal) {
                 if let Availability::At(time) = self.availability(member) {
                     plan.look_at(time);
                 }
@@ -386,16 +397,21 @@ impl Turn<'_> {
         true
     }
 
+    /// The members beyond the range, by ordinal.
+    fn surplus(&self) -> impl DoubleEndedIterator<Item = (i64, Member<'w>)> {
+        let wanted = self.wanted();
+        let below = self.sums.within(i64::MIN..wanted.start);
+        below.chain(self.sums.within(wanted.end..i64::MAX))
+    }
+
     /// The first member that is not up: of those wanted, else of the surplus.
     fn first_down(&self) -> Option<i64> {
-        let wanted = self.wanted();
-        let mut down = wanted.clone().filter(|ordinal| {
-            let member = self.members.get(ordinal);
-            !member.is_some_and(|it| self.is_up(it))
-        });
-        let mut surplus = self.members.iter().filter(|it| !wanted.contains(it.0));
-        down.next()
-            .or_else(|| surplus.find(|it| !self.is_up(it.1)).map(|it| *it.0))
+        let mut down = self.sums.unsettled(self.wanted());
+        let down = down.find(|(_, it)| !self.is_up(it)).map(|it| it.0);
+        let gap = self.sums.gaps(self.wanted()).next();
+        let first = down.into_iter().chain(gap).min();
+        let mut surplus = self.surplus();
+        first.or_else(|| surplus.find(|it| !self.is_up(&it.1)).map(|it| it.0))
     }
 
     /// Deletes members of an old revision, the highest first, as many as may be unavailable.
@@ -409,21 +425,18 @@ impl Turn<'_> {
         let allowed = allowed
             .map_or(1, |it| scaled(Some(it), count, false))
             .max(1);
-        let up = wanted
-            .clone()
-            .filter_map(|ordinal| self.members.get(&ordinal));
-        let up = up.filter(|it| self.is_up(it)).count() as i32;
-        let room = usize::try_from(allowed - (count - up)).unwrap_or(0);
+        let down = self.sums.unsettled(wanted.clone());
+        let down = down.filter(|(_, it)| !self.is_up(it)).count();
+        let missing = self.sums.missing(&wanted);
+        let down = i64::try_from(down).unwrap_or(i64::MAX).saturating_add(missing);
+        let down = i32::try_from(down).unwrap_or(i32::MAX);
+        let room = usize::try_from(allowed.saturating_sub(down)).unwrap_or(0);
         let first = wanted.start.saturating_add(self.partition());
-        let outdated = self.members.range(first..).rev();
-        let outdated = outdated.filter(|(ordinal, member)| {
-            let is_old = member.revision().is_none_or(|it| it != self.update.name());
-            wanted.contains(ordinal) && is_old && !member.is_going()
-        });
-        outdated
-            .take(room)
-            .map(|(_, member)| Write::delete(member.stored))
-            .collect()
+        let outdated = self
+            .sums
+            .outdated(self.update.name(), first..wanted.end, room);
+        let outdated = outdated.into_iter().filter_map(|it| self.sums.member(it));
+        outdated.map(|it| Write::delete(it.stored)).collect()
     }
 
     /// Makes pods, first the claims of each.
@@ -492,19 +505,15 @@ impl Turn<'_> {
             conditions: old.conditions.clone(),
             ..Default::default()
         };
-        for member in self.members.values() {
-            status.replicas += 1;
-            status.ready_replicas += i32::from(member.is_ready());
-            match self.availability(member) {
-                Availability::Now => status.available_replicas += 1,
-                Availability::At(time) => plan.look_at(time),
-                Availability::NotReady => {}
-            }
-            let revision = member.revision().filter(|_| !member.is_going());
-            let is = |it: &Revision<'_>| i32::from(revision.is_some_and(|name| name == it.name()));
-            status.current_replicas += is(&self.current);
-            status.updated_replicas += is(&self.update);
-        }
+        let count = |pods: usize| i32::try_from(pods).unwrap_or(i32::MAX);
+        let [replicas, ready, available] = self.sums.counts();
+        status.replicas = count(replicas);
+        status.ready_replicas = count(ready);
+        status.available_replicas = count(available);
+        status.current_replicas = count(self.sums.of_revision(self.current.name()));
+        status.updated_replicas = count(self.sums.of_revision(self.update.name()));
+        let next = self.sums.next_time();
+        next.into_iter().for_each(|time| plan.look_at(time));
         let wanted = self.set.spec.replicas.unwrap_or(1);
         let counts = [
             status.updated_replicas,
@@ -527,14 +536,18 @@ fn replace_ended(member: &Member<'_>) -> Option<Option<Write>> {
     member.pod.is_finished().then(delete)
 }
 
+/// The labels that the name of a member says.
+fn identity_labels(ordinal: i64, pod: &Pod) -> [(&'static str, String); 2] {
+    [
+        (NAME_LABEL, pod.metadata.name.clone()),
+        (INDEX_LABEL, ordinal.to_string()),
+    ]
+}
+
 /// Gives a member the labels that its name says.
 fn put_right(ordinal: i64, member: &Member<'_>) -> Option<Write> {
     let metadata = &member.pod.metadata;
-    let labels = [
-        (NAME_LABEL, metadata.name.clone()),
-        (INDEX_LABEL, ordinal.to_string()),
-    ];
-    let mut wrong = labels
+    let mut wrong = identity_labels(ordinal, member.pod)
         .into_iter()
         .filter(|(key, value)| metadata.labels.get(*key) != Some(value));
     let first = wrong.next()?;

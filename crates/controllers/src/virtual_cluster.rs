@@ -627,7 +627,7 @@ impl VirtualCluster {
             return Outcome::Stored(known);
         }
         if value.get("spec") != before.get("spec") {
-            value["metadata"]["generation"] = (known.metadata().generation + 1).into();
+            value["metadata"]["generation"] = known.metadata().generation.saturating_add(1).into();
         }
         let mut stored = Stored::whole(value);
         stored.object_mut().into_iter().for_each(default_object);
@@ -801,7 +801,8 @@ impl VirtualCluster {
         if let Some(news) = &mut self.news {
             news.push(change.clone());
         }
-        self.feed.push_back((self.now + self.lag, change));
+        self.feed
+            .push_back((self.now.saturating_add(self.lag), change));
     }
 }
 

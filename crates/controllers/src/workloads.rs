@@ -53,11 +53,11 @@ use self::existing::ExistingPods;
 use self::pods::PodMaker;
 
 pub(crate) use self::daemon_set::{Verdict, bound_to, daemon_tolerations, target_node, verdict};
-pub(crate) use self::deletion_order::{daemon_pod_order, sort_for_job, sort_for_replica_set};
+pub(crate) use self::deletion_order::{daemon_pod_order, first_of_replica_set, sort_for_job};
 pub(crate) use self::deployment::is_same;
 pub(crate) use self::job::prefix_with_index;
 pub use self::replacement::replacement;
-pub(crate) use self::stateful_set::{ordinal_of, ordinals};
+pub(crate) use self::stateful_set::{ordinal_in, ordinal_of, ordinals};
 
 /// Pods that one call of [`reconcile`] creates at most.
 ///

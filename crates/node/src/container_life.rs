@@ -67,6 +67,16 @@ pub(crate) struct Running {
     pub(crate) is_stopping: bool,
 }
 
+/// What was seen of a container before it came here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) restarts: usize,
+    pub(crate) state: State,
+    pub(crate) last: Option<Ended>,
+    /// `None` if nothing is said of it.
+    pub(crate) is_ready: Option<bool>,
+}
+
 /// A run that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
@@ -97,14 +107,23 @@ impl ContainerLife {
         }
     }
 
-    /// A container that was seen before it came here.
-    pub(crate) fn adopted(mut self, restarts: usize, state: State, last: Option<Ended>) -> Self {
-        self.runs = restarts + 1;
-        self.runs_before = restarts;
-        self.last = last;
-        self.state = state;
-        if let State::Running(Running { since, .. }) = state {
-            self.state = State::Running(self.run(since));
+    /// A container that was seen before it came here. If it runs, it is ready if it was; if it was
+    /// not, it becomes ready when one that began then would, unless that time is over: then it is
+    /// not known why it is not, and it stays so. If nothing is known of it, it is as one that began
+    /// then.
+    pub(crate) fn adopted(mut self, seen: Seen, now: TimeNanos) -> Self {
+        self.runs = seen.restarts.saturating_add(1);
+        self.runs_before = seen.restarts;
+        self.last = seen.last;
+        self.state = seen.state;
+        if let State::Running(Running { since, .. }) = seen.state {
+            let mut running = self.run(since);
+            if let Some(is_ready) = seen.is_ready.filter(|_| self.kind != Kind::Init) {
+                running.is_ready = is_ready;
+                let ready_at = running.ready_at;
+                running.ready_at = ready_at.filter(|time| !is_ready && *time > now);
+            }
+            self.state = State::Running(running);
         }
         self
     }

@@ -29,11 +29,11 @@
 use std::sync::Arc;
 
 use outrank_api::time::unix_nanos;
-use outrank_api::types::{ContainerStateTerminated, ContainerStatus, Pod};
+use outrank_api::types::{ContainerStateTerminated, ContainerStatus, Pod, PodCondition};
 
 use crate::TimeNanos;
 use crate::behaviour::PodBehaviour;
-use crate::container_life::{ContainerLife, Ended, Kind, Running, State};
+use crate::container_life::{ContainerLife, Ended, Kind, Running, Seen, State};
 use crate::pod_status::Addresses;
 use crate::write::{Event, EventType};
 
@@ -101,7 +101,8 @@ impl PodLife {
         }
     }
 
-    /// A pod that its status says runs already: its containers go on from where they are.
+    /// A pod that its status says runs already: its containers go on from where they are, and are
+    /// as ready as they are said to be.
     pub fn adopted(
         pod: Arc<Pod>,
         behaviour: PodBehaviour,
@@ -118,14 +119,18 @@ impl PodLife {
                 .iter()
                 .chain(&status.container_statuses)
         };
-        let start_time = life.start_time;
+        let adoption = Adoption {
+            start_time: life.start_time,
+            is_pod_ready: readiness(&status.conditions),
+            now,
+        };
         let containers = std::mem::take(&mut life.containers);
         life.containers = containers
             .into_iter()
             .zip(spec)
             .map(|(container, spec)| {
                 let status = statuses().find(|status| status.name == spec.name);
-                adopt(container, status, start_time)
+                adoption.of(container, status)
             })
             .collect();
         life.stage = Stage::Active;
@@ -446,44 +451,82 @@ fn container_lives(pod: &Pod, behaviour: PodBehaviour) -> Vec<ContainerLife> {
         .collect()
 }
 
-/// A container of a pod that runs already.
-fn adopt(
-    container: ContainerLife,
-    status: Option<&ContainerStatus>,
+/// What a pod says of being ready.
+fn readiness(conditions: &[PodCondition]) -> Option<bool> {
+    let ready = conditions.iter().find(|it| it.type_ == "Ready")?;
+    Some(ready.status == "True")
+}
+
+/// What is known of a pod that runs already, beside its containers.
+struct Adoption {
     start_time: TimeNanos,
-) -> ContainerLife {
-    let time = |text: &Option<String>| text.as_deref().and_then(unix_nanos).unwrap_or(start_time);
-    let ended = |it: &ContainerStateTerminated| Ended {
-        started_at: time(&it.started_at),
-        finished_at: time(&it.finished_at),
-        exit_code: it.exit_code,
-        is_lost: false,
-    };
-    let success = Ended {
-        started_at: start_time,
-        finished_at: start_time,
-        exit_code: 0,
-        is_lost: false,
-    };
-    let Some(status) = status else {
-        let state = match container.kind {
-            Kind::Init => State::Ended(success),
-            _ => State::Running(Running::since(start_time)),
+    is_pod_ready: Option<bool>,
+    now: TimeNanos,
+}
+
+impl Adoption {
+    /// A container of the pod, as its status says, or as most are if it says nothing.
+    fn of(&self, container: ContainerLife, status: Option<&ContainerStatus>) -> ContainerLife {
+        let Some(status) = status else {
+            let state = match container.kind {
+                Kind::Init => State::Ended(self.success()),
+                _ => State::Running(Running::since(self.start_time)),
+            };
+            let seen = Seen {
+                restarts: 0,
+                state,
+                last: None,
+                is_ready: self.is_pod_ready.filter(|is_ready| *is_ready),
+            };
+            return container.adopted(seen, self.now);
         };
-        return container.adopted(0, state, None);
-    };
-    let last = status.last_state.terminated.as_ref().map(ended);
-    let restarts = usize::try_from(status.restart_count).unwrap_or(0);
-    let (state, last) = match (&status.state.running, &status.state.terminated) {
-        (Some(running), _) => (
-            State::Running(Running::since(time(&running.started_at))),
+        let last = status.last_state.terminated.as_ref();
+        let last = last.map(|it| self.ended(it));
+        let (state, last) = match (&status.state.running, &status.state.terminated) {
+            (Some(running), _) => {
+                let since = self.time(running.started_at.as_deref());
+                (State::Running(Running::since(since)), last)
+            }
+            (None, Some(terminated)) => (State::Ended(self.ended(terminated)), last),
+            (None, None) => match last {
+                Some(last) => (State::Ended(last), None),
+                None => return container,
+            },
+        };
+        let seen = Seen {
+            restarts: usize::try_from(status.restart_count).unwrap_or(0),
+            state,
             last,
-        ),
-        (None, Some(terminated)) => (State::Ended(ended(terminated)), last),
-        (None, None) => match last {
-            Some(last) => (State::Ended(last), None),
-            None => return container,
-        },
-    };
-    container.adopted(restarts, state, last)
+            is_ready: match self.is_pod_ready {
+                // All containers of a pod that is ready are.
+                Some(true) => Some(true),
+                Some(false) => Some(status.ready),
+                // No kubelet was here: what a file does not say is not known.
+                None => status.ready.then_some(true),
+            },
+        };
+        container.adopted(seen, self.now)
+    }
+
+    fn success(&self) -> Ended {
+        Ended {
+            started_at: self.start_time,
+            finished_at: self.start_time,
+            exit_code: 0,
+            is_lost: false,
+        }
+    }
+
+    fn ended(&self, terminated: &ContainerStateTerminated) -> Ended {
+        Ended {
+            started_at: self.time(terminated.started_at.as_deref()),
+            finished_at: self.time(terminated.finished_at.as_deref()),
+            exit_code: terminated.exit_code,
+            is_lost: false,
+        }
+    }
+
+    fn time(&self, text: Option<&str>) -> TimeNanos {
+        text.and_then(unix_nanos).unwrap_or(self.start_time)
+    }
 }

@@ -1,7 +1,7 @@
 //! From what was read to a cluster that can be rehearsed: changes made, workloads expanded
 //! into pods, pods defaulted and admitted.
 
-mod admission;
+pub(crate) mod admission;
 mod apply;
 mod budgets;
 mod changes;

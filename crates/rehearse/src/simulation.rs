@@ -18,10 +18,10 @@ mod report;
 mod timeline;
 mod volumes;
 
-use outrank_controllers::Controllers;
 use std::collections::BTreeMap;
 
 use outrank_controllers::virtual_cluster::{PodLife, VirtualCluster};
+use outrank_controllers::{Controllers, Write};
 use outrank_engine::EngineConfig;
 use outrank_engine::extensions::Extensions;
 use outrank_scheduler::Scheduler;
@@ -152,13 +152,18 @@ impl Simulation {
         let mut has_moved = false;
         while let Some(work) = self.scheduler.next(self.cluster.now()) {
             has_moved = true;
+            let has_killed = work.writes.iter().any(|it| matches!(it, Write::Delete(_)));
             let outcomes = work.writes.iter();
             let outcomes = outcomes.map(|write| self.cluster.carry_out("scheduler", write));
             let outcomes = outcomes.collect();
             for write in self.scheduler.done(work, outcomes, self.cluster.now()) {
                 self.cluster.carry_out("scheduler", &write);
             }
-            // What has changed by this counts before the next decision.
+            // What has changed by this counts before the next decision. So does what controllers
+            // make of a kill: that its budget allows one less.
+            if has_killed {
+                self.cluster.settle();
+            }
             self.tell_news();
         }
         has_moved

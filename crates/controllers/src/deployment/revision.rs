@@ -8,6 +8,7 @@ use outrank_api::decode::Object;
 use outrank_api::types::{Deployment, ObjectMeta, ReplicaSet, StringMap};
 use serde_json::{Map, json};
 
+use super::scaling::within_range;
 use super::{Rollout, Set};
 use crate::claim::reference_to;
 use crate::conditions;
@@ -58,7 +59,7 @@ impl<'w> Rollout<'w> {
     /// revision, and the Deployment the same.
     pub(super) fn revise(&self, is_made: bool, plan: &mut Plan) -> Revision<'w> {
         let revisions = self.old.iter().map(|it| number(&it.set.metadata));
-        let next = revisions.max().unwrap_or(0) + 1;
+        let next = revisions.max().unwrap_or(0).saturating_add(1);
         let Some(new) = self.new else {
             if !is_made {
                 return Revision::Absent;
@@ -173,7 +174,7 @@ impl<'w> Rollout<'w> {
             owner_references: vec![reference_to(self.stored)],
             ..Default::default()
         };
-        set.spec.replicas = Some(self.first_size());
+        set.spec.replicas = Some(within_range(self.first_size()));
         set.spec.min_ready_seconds = deployment.spec.min_ready_seconds;
         let mut selector = deployment.spec.selector.clone().unwrap_or_default();
         selector.match_labels.insert(HASH_LABEL.to_owned(), hash);
@@ -201,7 +202,8 @@ pub(super) fn refused(
 ) -> Vec<Write> {
     let mut status = deployment.status.clone();
     if refusal.already_exists() {
-        *status.collision_count.get_or_insert(0) += 1;
+        let collisions = status.collision_count.get_or_insert(0);
+            *collisions = collisions.saturating_add(1);
         return Vec::from_iter(Write::status(stored, &deployment.status, &status));
     }
     if refusal.namespace_ends() {

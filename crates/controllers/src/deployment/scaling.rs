@@ -17,9 +17,14 @@ pub(crate) fn scaled(number: Option<&IntOrString>, whole: i32, round_up: bool) -
     i32::try_from(scaled.unwrap_or(0)).unwrap_or(i32::MAX)
 }
 
+/// A number of pods as objects have it.
+pub(super) fn within_range(pods: i64) -> i32 {
+    i32::try_from(pods).unwrap_or(if pods < 0 { i32::MIN } else { i32::MAX })
+}
+
 /// How many pods there may be too many, and how many may be missing. If neither, one may be
 /// missing: else nothing could ever move.
-pub(super) fn leeway(deployment: &Deployment) -> (i32, i32) {
+pub(super) fn leeway(deployment: &Deployment) -> (i64, i64) {
     let strategy = &deployment.spec.strategy;
     let replicas = deployment.spec.replicas.unwrap_or(1);
     if strategy.type_ == "Recreate" {
@@ -30,24 +35,25 @@ pub(super) fn leeway(deployment: &Deployment) -> (i32, i32) {
     let surge = scaled(surge, replicas, true);
     let unavailable = rolling.and_then(|it| it.max_unavailable.as_ref());
     let unavailable = scaled(unavailable, replicas, false);
-    match (surge, unavailable) {
+    let (surge, unavailable) = match (surge, unavailable) {
         (0, 0) => (0, 1.min(replicas)),
         (surge, unavailable) => (surge, unavailable.min(replicas)),
-    }
+    };
+    (surge.into(), unavailable.into())
 }
 
 impl Rollout<'_> {
-    fn max_surge(&self) -> i32 {
+    fn max_surge(&self) -> i64 {
         leeway(self.deployment).0
     }
 
-    fn min_available(&self) -> i32 {
+    fn min_available(&self) -> i64 {
         self.replicas - leeway(self.deployment).1
     }
 
     /// What ReplicaSets are told of the Deployment's size.
     pub(super) fn size_annotations(&self) -> [(&'static str, String); 2] {
-        let max = self.replicas.saturating_add(self.max_surge());
+        let max = within_range(self.replicas + self.max_surge());
         [(DESIRED, self.replicas.to_string()), (MAX, max.to_string())]
     }
 
@@ -58,7 +64,7 @@ impl Rollout<'_> {
     }
 
     /// The size of a ReplicaSet of the current template that is made now.
-    pub(super) fn first_size(&self) -> i32 {
+    pub(super) fn first_size(&self) -> i64 {
         if self.deployment.spec.strategy.type_ == "Recreate" {
             return self.replicas;
         }
@@ -66,30 +72,30 @@ impl Rollout<'_> {
     }
 
     /// The size that the ReplicaSet of the current template may have next.
-    pub(super) fn new_size(&self, new: &Set<'_>) -> i32 {
+    pub(super) fn new_size(&self, new: &Set<'_>) -> i64 {
         match new.replicas() {
             size if size >= self.replicas => self.replicas,
             size => self.grown(size),
         }
     }
 
-    fn grown(&self, size: i32) -> i32 {
-        let there: i32 = self.all().map(Set::replicas).sum();
-        let room = self.replicas.saturating_add(self.max_surge()) - there;
+    fn grown(&self, size: i64) -> i64 {
+        let there: i64 = self.all().map(Set::replicas).sum();
+        let room = (self.replicas + self.max_surge()) - there;
         size + room.min(self.replicas - size).max(0)
     }
 
     /// Takes pods from old ReplicaSets, first those that are not available, then as many as are
     /// available beyond need: in steps.
     pub(super) fn shrink_old(&self, new: &Set<'_>) -> Vec<Vec<Write>> {
-        let there: i32 = self.all().map(Set::replicas).sum();
-        let lacking = new.replicas() - new.set.status.available_replicas;
+        let there: i64 = self.all().map(Set::replicas).sum();
+        let available = |set: &Set<'_>| i64::from(set.set.status.available_replicas);
+        let lacking = new.replicas() - available(new);
         let removable = there - self.min_available() - lacking;
-        let mut sizes: Vec<i32> = self.old.iter().map(Set::replicas).collect();
+        let mut sizes: Vec<i64> = self.old.iter().map(Set::replicas).collect();
         if removable <= 0 || sizes.iter().all(|size| *size == 0) {
             return Vec::new();
         }
-        let available = |set: &Set<'_>| set.set.status.available_replicas;
         let mut left = removable;
         let mut unhealthy = Vec::new();
         for (set, size) in self.old.iter().zip(&mut sizes) {
@@ -98,7 +104,7 @@ impl Rollout<'_> {
             *size -= count;
             unhealthy.extend((count > 0).then(|| self.resize(set, *size)).flatten());
         }
-        let mut left = self.all().map(available).sum::<i32>() - self.min_available();
+        let mut left = self.all().map(available).sum::<i64>() - self.min_available();
         let mut surplus = Vec::new();
         for (set, size) in self.old.iter().zip(&mut sizes) {
             let count = (*size).min(left).max(0);
@@ -127,10 +133,10 @@ impl Rollout<'_> {
         if self.deployment.spec.strategy.type_ == "Recreate" {
             return Vec::new();
         }
-        let there: i32 = active.iter().map(|it| it.replicas()).sum();
+        let there: i64 = active.iter().map(|it| it.replicas()).sum();
         let allowed = match self.replicas {
             0 => 0,
-            replicas => replicas.saturating_add(self.max_surge()),
+            replicas => replicas + self.max_surge(),
         };
         let to_add = allowed - there;
         // The largest first; of equal ones the newest grows first and the oldest shrinks first.
@@ -142,7 +148,7 @@ impl Rollout<'_> {
             b.replicas().cmp(&a.replicas()).then(by_age)
         });
         let mut left = to_add;
-        let mut sizes: Vec<i32> = Vec::new();
+        let mut sizes: Vec<i64> = Vec::new();
         for set in &active {
             let share = self.share(set, left, to_add);
             left -= share;
@@ -171,12 +177,12 @@ impl Rollout<'_> {
     fn is_saturated(&self, new: &Set<'_>) -> bool {
         new.replicas() == self.replicas
             && annotation(new, DESIRED) == Some(self.replicas)
-            && new.set.status.available_replicas == self.replicas
+            && i64::from(new.set.status.available_replicas) == self.replicas
     }
 
     /// How many of the pods to add (or to take, if negative) are for a ReplicaSet; `left` are
     /// not given away yet.
-    fn share(&self, set: &Set<'_>, left: i32, to_add: i32) -> i32 {
+    fn share(&self, set: &Set<'_>, left: i64, to_add: i64) -> i64 {
         let size = set.replicas();
         if size == 0 || left == 0 {
             return 0;
@@ -184,13 +190,14 @@ impl Rollout<'_> {
         let share = match self.replicas {
             0 => -size,
             replicas => {
-                let allowed = f64::from(replicas.saturating_add(self.max_surge()));
+                let allowed = (replicas + self.max_surge()) as f64;
                 let before = annotation(set, MAX).filter(|it| *it != 0);
-                match before.unwrap_or(self.deployment.status.replicas) {
+                match before.unwrap_or(self.deployment.status.replicas.into()) {
                     0 => 0,
                     before => {
-                        let new = (f64::from(size) * allowed / f64::from(before)).round();
-                        new as i32 - size
+                        let new = (size as f64 * allowed / before as f64).round();
+                        // As upstream does, to 32 bits.
+                        i64::from(new as i32) - size
                     }
                 }
             }
@@ -202,6 +209,7 @@ impl Rollout<'_> {
     }
 }
 
-fn annotation(set: &Set<'_>, name: &str) -> Option<i32> {
-    set.set.metadata.annotations.get(name)?.parse().ok()
+fn annotation(set: &Set<'_>, name: &str) -> Option<i64> {
+    let number: i32 = set.set.metadata.annotations.get(name)?.parse().ok()?;
+    Some(number.into())
 }

@@ -6,7 +6,7 @@
 use outrank_api::time::{rfc3339, unix_nanos};
 use outrank_api::types::{Deployment, DeploymentStatus, ReplicaSetStatus, WorkloadCondition};
 
-use super::scaling::leeway;
+use super::scaling::{leeway, within_range};
 use super::{Rollout, Set};
 use crate::conditions::{self, condition};
 use crate::controller::Plan;
@@ -126,7 +126,8 @@ impl Rollout<'_> {
         }
         let waits = conditions::find(&status.conditions, PROGRESSING);
         if let Some(waits) = waits.filter(|it| it.reason != TIMED_OUT) {
-            plan.look_at(self.deadline(waits).max(self.now) + SECOND);
+            let deadline = self.deadline(waits).max(self.now);
+            plan.look_at(deadline.saturating_add(SECOND));
         }
     }
 
@@ -145,7 +146,9 @@ impl Rollout<'_> {
             status.replicas,
             status.available_replicas,
         ];
-        counts.iter().all(|count| *count == self.replicas)
+        counts
+            .iter()
+            .all(|count| i64::from(*count) == self.replicas)
     }
 
     /// The first failure of a ReplicaSet, that of the current template before others.
@@ -164,24 +167,28 @@ impl Rollout<'_> {
         let old = &self.deployment.status;
         let sum = |count: fn(&ReplicaSetStatus) -> i32| {
             let statuses = self.all().map(|it| &it.set.status);
-            statuses.map(count).sum::<i32>()
+            let counts = statuses.map(|it| i64::from(count(it)));
+            within_range(counts.sum())
         };
-        let wanted: i32 = self.all().map(Set::replicas).sum();
+        let wanted: i64 = self.all().map(Set::replicas).sum();
         let available = sum(|it| it.available_replicas);
-        let terminating = self.all().map(|it| it.set.status.terminating_replicas);
+        let terminating: Option<i64> = self
+            .all()
+            .map(|it| it.set.status.terminating_replicas.map(i64::from))
+            .sum();
         let mut status = DeploymentStatus {
             observed_generation: self.deployment.metadata.generation,
             replicas: sum(|it| it.replicas),
             updated_replicas: self.new.as_ref().map_or(0, |it| it.set.status.replicas),
             ready_replicas: sum(|it| it.ready_replicas),
             available_replicas: available,
-            unavailable_replicas: (wanted - available).max(0),
-            terminating_replicas: terminating.sum(),
+            unavailable_replicas: within_range((wanted - i64::from(available)).max(0)),
+            terminating_replicas: terminating.map(within_range),
             collision_count: old.collision_count,
             conditions: old.conditions.clone(),
         };
-        let (value, reason, message) = match available >= self.replicas - leeway(self.deployment).1
-        {
+        let needed = self.replicas - leeway(self.deployment).1;
+        let (value, reason, message) = match i64::from(available) >= needed {
             true => (
                 "True",
                 "MinimumReplicasAvailable",
@@ -204,7 +211,9 @@ impl Rollout<'_> {
 
 /// Whether the rollout is further than it was.
 fn has_moved(old: &DeploymentStatus, new: &DeploymentStatus) -> bool {
-    let outdated = |status: &DeploymentStatus| status.replicas - status.updated_replicas;
+    let outdated = |status: &DeploymentStatus| {
+        i64::from(status.replicas) - i64::from(status.updated_replicas)
+    };
     new.updated_replicas > old.updated_replicas
         || outdated(new) < outdated(old)
         || new.ready_replicas > old.ready_replicas

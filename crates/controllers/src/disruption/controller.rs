@@ -1,5 +1,7 @@
 //! The controller: keeps the statuses of budgets, and takes back what did not come true.
 
+use std::collections::HashMap;
+
 use outrank_api::decode::ObjectKind;
 use outrank_api::labels::Selector;
 use outrank_api::time::{rfc3339, unix_nanos};
@@ -8,7 +10,7 @@ use outrank_api::types::{
     PodDisruptionBudgetStatus, ReplicaSet, ReplicationController, StatefulSet,
 };
 
-use super::{Expected, Scale};
+use super::{Expected, Scale, Selected};
 use crate::controller::{Controller, Plan};
 use crate::pod_state::set_condition;
 use crate::world::{Key, Kind, Seen, Stored, World};
@@ -22,13 +24,72 @@ const DELETION_TIMEOUT: i64 = 2 * 60 * 1_000_000_000;
 /// A pod that several budgets select counts for all of them; upstream looks at one of them when a
 /// pod changes, it does not say which, and at the others later.
 #[derive(Clone, Debug, Default)]
-pub struct DisruptionController;
+pub struct DisruptionController {
+    /// By budget: what it counts of its pods, kept in step as they change.
+    counted: HashMap<Key, Counted>,
+}
+
+/// The pods of a budget.
+#[derive(Clone, Debug)]
+struct Counted {
+    selector: Selector,
+    pods: Selected,
+}
 
 impl DisruptionController {
     /// The controller.
     pub fn new() -> Self {
-        Self
+        Self::default()
     }
+
+    /// Takes a change of a pod; returns the budgets that select it, or did.
+    fn note_pod(&mut self, seen: &Seen, world: &World) -> Vec<Key> {
+        let [old, new] = seen.both::<Pod>();
+        let mut keys = Vec::new();
+        for budget in world.within::<PodDisruptionBudget>(&seen.key.namespace) {
+            let key = Key::of::<PodDisruptionBudget>(&budget.metadata);
+            let concerned = match self.counted.get_mut(&key) {
+                Some(counted) => counted.note(old, new),
+                None => Selector::from_label_selector(budget.spec.selector.as_ref())
+                    .is_ok_and(|it| [old, new].into_iter().flatten().any(|pod| selects(&it, pod))),
+            };
+            if concerned {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+
+    fn counted(
+        &mut self,
+        key: &Key,
+        budget: &PodDisruptionBudget,
+        world: &World,
+    ) -> Result<&Counted, String> {
+        if !self.counted.contains_key(key) {
+            let selector = Selector::from_label_selector(budget.spec.selector.as_ref())?;
+            let pods = world.within::<Pod>(&key.namespace);
+            let pods = Selected::of(pods.filter(|pod| selects(&selector, pod)));
+            self.counted.insert(key.clone(), Counted { selector, pods });
+        }
+        let counted = self.counted.get(key);
+        counted.ok_or_else(|| format!("{key} is not counted"))
+    }
+}
+
+impl Counted {
+    /// Takes a change of a pod; whether it is one of the budget's, or was.
+    fn note(&mut self, old: Option<&Pod>, new: Option<&Pod>) -> bool {
+        let selects = |pod: &&Pod| selects(&self.selector, pod);
+        let (old, new) = (old.filter(selects), new.filter(selects));
+        old.into_iter().for_each(|pod| self.pods.take(pod));
+        new.into_iter().for_each(|pod| self.pods.add(pod));
+        old.is_some() || new.is_some()
+    }
+}
+
+fn selects(selector: &Selector, pod: &Pod) -> bool {
+    selector.matches(&pod.metadata.labels)
 }
 
 impl Controller for DisruptionController {
@@ -38,19 +99,20 @@ impl Controller for DisruptionController {
 
     fn concerned(&mut self, seen: &Seen, world: &World, _: i64) -> Vec<Key> {
         match seen.key.kind {
-            Kind::Known(ObjectKind::PodDisruptionBudget) => vec![seen.key.clone()],
+            Kind::Known(ObjectKind::PodDisruptionBudget) => {
+                let selectors = seen
+                    .both::<PodDisruptionBudget>()
+                    .map(|it| it.map(|it| &it.spec.selector));
+                if selectors[0] != selectors[1] {
+                    self.counted.remove(&seen.key);
+                }
+                vec![seen.key.clone()]
+            }
             Kind::Known(ObjectKind::Pod) => {
-                let pods = seen.both::<Pod>();
-                let selects = |budget: &&PodDisruptionBudget| {
-                    let selector = Selector::from_label_selector(budget.spec.selector.as_ref());
-                    let mut pods = pods.iter().flatten();
-                    selector.is_ok_and(|it| pods.any(|pod| it.matches(&pod.metadata.labels)))
-                };
-                let budgets = world.within::<PodDisruptionBudget>(&seen.key.namespace);
-                let budgets = budgets.filter(selects);
-                let keys = budgets.map(|it| Key::of::<PodDisruptionBudget>(&it.metadata));
-                let stale = pods[1].and_then(disruption_ends);
-                keys.chain(stale.map(|_| seen.key.clone())).collect()
+                let mut keys = self.note_pod(seen, world);
+                let stale = seen.both::<Pod>()[1].and_then(disruption_ends);
+                keys.extend(stale.map(|_| seen.key.clone()));
+                keys
             }
             _ => Vec::new(),
         }
@@ -62,7 +124,7 @@ impl Controller for DisruptionController {
             return plan;
         };
         if let Some(budget) = stored.get::<PodDisruptionBudget>() {
-            keep_status(stored, budget, world, now, &mut plan);
+            self.keep_status(stored, budget, world, now, &mut plan);
         }
         if let Some(pod) = stored.get::<Pod>()
             && let Some(time) = disruption_ends(pod)
@@ -108,74 +170,78 @@ fn end_disruption(stored: &Stored, pod: &Pod, now: i64) -> Option<Write> {
     Some(Write::status(stored, &pod.status, &status)?.at_version(stored))
 }
 
-fn keep_status(
-    stored: &Stored,
-    budget: &PodDisruptionBudget,
-    world: &World,
-    now: i64,
-    plan: &mut Plan,
-) {
-    let (expected, pods) = match count(stored, budget, world, plan) {
-        Ok(counted) => counted,
-        Err(error) => return fail_safe(stored, budget, error, now, plan),
-    };
-    let mut status = budget.status.clone();
-    expire_disrupted(stored, &mut status, &pods, world, now, plan);
-    status.observed_generation = budget.metadata.generation;
-    let mut status = expected.status(&pods, status);
-    let (is_allowed, reason) = match status.disruptions_allowed > 0 {
-        true => ("True", "SufficientPods"),
-        false => ("False", "InsufficientPods"),
-    };
-    set_allowed(&mut status, is_allowed, reason, String::new(), now);
-    plan.step(Write::status(stored, &budget.status, &status));
-}
+impl DisruptionController {
+    fn keep_status(
+        &mut self,
+        stored: &Stored,
+        budget: &PodDisruptionBudget,
+        world: &World,
+        now: i64,
+        plan: &mut Plan,
+    ) {
+        let (expected, counted) = match self.count(stored, budget, world, plan) {
+            Ok(counted) => counted,
+            Err(error) => return fail_safe(stored, budget, error, now, plan),
+        };
+        let mut status = budget.status.clone();
+        expire_disrupted(stored, &mut status, &counted.selector, world, now, plan);
+        status.observed_generation = budget.metadata.generation;
+        let mut status = expected.status(&counted.pods, status);
+        let (is_allowed, reason) = match status.disruptions_allowed > 0 {
+            true => ("True", "SufficientPods"),
+            false => ("False", "InsufficientPods"),
+        };
+        set_allowed(&mut status, is_allowed, reason, String::new(), now);
+        plan.step(Write::status(stored, &budget.status, &status));
+    }
 
-/// Counts the pods of a budget and those that there should be, and tells what is odd about them.
-fn count<'w>(
-    stored: &Stored,
-    budget: &'w PodDisruptionBudget,
-    world: &'w World,
-    plan: &mut Plan,
-) -> Result<(Expected, Vec<&'w Pod>), String> {
-    let mut warn = |reason, text| {
-        plan.step([Write::Event(Event::warning(stored, reason, text))]);
-    };
-    let selector = Selector::from_label_selector(budget.spec.selector.as_ref());
-    let selector = selector.inspect_err(|error| {
-        warn("NoPods", format!("Failed to get pods: {error}"));
-    })?;
-    let namespace = &budget.metadata.namespace;
-    let pods = world.within::<Pod>(namespace);
-    let pods = pods.filter(|pod| selector.matches(&pod.metadata.labels));
-    let pods: Vec<&Pod> = pods.collect();
-    let scale = |owner: &OwnerReference| scale_of(owner, namespace, world);
-    let expected = Expected::of(budget, &pods, &scale).inspect_err(|error| {
-        let text = format!("Failed to calculate the number of expected pods: {error}");
-        warn("CalculateExpectedPodCountFailed", text);
-    })?;
-    if expected.has_unmanaged {
-        let text = unmanaged_text(budget.spec.selector.as_ref());
-        warn("UnmanagedPods", text);
+    /// Counts the pods of a budget and those that there should be, and tells what is odd about
+    /// them.
+    fn count(
+        &mut self,
+        stored: &Stored,
+        budget: &PodDisruptionBudget,
+        world: &World,
+        plan: &mut Plan,
+    ) -> Result<(Expected, &Counted), String> {
+        let mut warn = |reason, text| {
+            plan.step([Write::Event(Event::warning(stored, reason, text))]);
+        };
+        let counted = self.counted(&stored.key(), budget, world);
+        let counted = counted.inspect_err(|error| {
+            warn("NoPods", format!("Failed to get pods: {error}"));
+        })?;
+        let namespace = &budget.metadata.namespace;
+        let scale = |owner: &OwnerReference| scale_of(owner, namespace, world);
+        let expected = Expected::of(budget, &counted.pods, &scale).inspect_err(|error| {
+            let text = format!("Failed to calculate the number of expected pods: {error}");
+            warn("CalculateExpectedPodCountFailed", text);
+        })?;
+        if expected.has_unmanaged {
+            let text = unmanaged_text(budget.spec.selector.as_ref());
+            warn("UnmanagedPods", text);
+        }
+        if counted.pods.count() == 0 {
+            let text = "No matching pods found".to_owned();
+            plan.step([Write::Event(Event::normal(stored, "NoPods", text))]);
+        }
+        Ok((expected, counted))
     }
-    if pods.is_empty() {
-        let text = "No matching pods found".to_owned();
-        plan.step([Write::Event(Event::normal(stored, "NoPods", text))]);
-    }
-    Ok((expected, pods))
 }
 
 /// Forgets pods that are being deleted or have gone, and those that have not gone in time.
 fn expire_disrupted(
     stored: &Stored,
     status: &mut PodDisruptionBudgetStatus,
-    pods: &[&Pod],
+    selector: &Selector,
     world: &World,
     now: i64,
     plan: &mut Plan,
 ) {
     status.disrupted_pods.retain(|name, since| {
-        let pod = pods.iter().find(|pod| pod.metadata.name == *name);
+        let namespace = &stored.metadata().namespace;
+        let pod = world.find::<Pod>(namespace, name);
+        let pod = pod.filter(|pod| selects(selector, pod));
         let Some(pod) = pod.filter(|pod| pod.metadata.deletion_timestamp.is_none()) else {
             return false;
         };
@@ -185,7 +251,6 @@ fn expire_disrupted(
             plan.look_at(expires);
             return true;
         }
-        let namespace = &stored.metadata().namespace;
         // Upstream names the namespace twice, and not the budget.
         let text =
             format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't");

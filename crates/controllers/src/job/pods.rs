@@ -1,10 +1,11 @@
 //! Making and deleting the pods of a Job.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use outrank_api::types::Pod;
 
 use super::policies::{self, Verdict};
+use super::indexes::Indexes;
 use super::progress::{counted, wait_of_index};
 use super::{
     FINALIZER, INDEX, INDEX_FAILURES, INDEX_IGNORED, Member, Turn, indexed_completions,
@@ -13,7 +14,6 @@ use super::{
 use crate::controller::Plan;
 use crate::new_pod::NewPod;
 use crate::pod_edit::PodEdit;
-use crate::pod_state::is_going;
 use crate::workloads::{prefix_with_index, sort_for_job};
 use crate::write::Write;
 
@@ -23,28 +23,28 @@ const BURST: usize = 500;
 impl<'w> Turn<'w> {
     /// Makes or deletes pods; `wait` is until when none is made.
     pub(super) fn manage(&self, wait: Option<i64>, plan: &mut Plan) {
-        let active = &self.progress.active;
         if self.progress.end.is_some() {
             // Those that have not ended are counted, so their finalizers go anyway.
-            return plan.step(active.iter().map(|it| Write::delete(it.stored)));
+            return plan.step(self.sums.active().map(|it| Write::delete(it.stored)));
         }
         if self.job.metadata.deletion_timestamp.is_some() {
             return;
         }
         if is_suspended(self.job) {
-            return self.remove(active, plan);
+            let active: Vec<Member<'w>> = self.sums.active().collect();
+            return self.remove(&active, plan);
         }
-        let wanted = self.wanted();
-        let surplus = self.surplus(active.len().saturating_sub(wanted));
+        let (active, wanted) = (self.sums.active_count(), self.wanted());
+        let surplus = self.surplus(active.saturating_sub(wanted));
         if !surplus.is_empty() {
             let some = &surplus[..surplus.len().min(BURST)];
             return self.remove(some, plan);
         }
         let going = match replaces_failed_only(self.job) {
-            true => usize::try_from(self.progress.terminating).unwrap_or(0),
+            true => self.sums.terminating_count(),
             false => 0,
         };
-        let missing = wanted.saturating_sub(active.len() + going).min(BURST);
+        let missing = wanted.saturating_sub(active + going).min(BURST);
         if missing > 0 {
             self.create(missing, wait, plan);
         }
@@ -55,9 +55,11 @@ impl<'w> Turn<'w> {
         let number = |it: i32| usize::try_from(it).unwrap_or(0);
         let parallelism = number(self.job.spec.parallelism.unwrap_or(1));
         match self.job.spec.completions {
-            Some(completions) => number(completions - self.progress.succeeded).min(parallelism),
+            Some(completions) => {
+                number(completions.saturating_sub(self.progress.succeeded)).min(parallelism)
+            },
             // After the first success the others run to their end.
-            None if self.progress.succeeded > 0 => self.progress.active.len(),
+            None if self.progress.succeeded > 0 => self.sums.active_count(),
             None => parallelism,
         }
     }
@@ -65,11 +67,14 @@ impl<'w> Turn<'w> {
     /// The active pods that must go, at least so many: first those whose number is wrong, or
     /// another's too.
     fn surplus(&self, at_least: usize) -> Vec<Member<'w>> {
-        let mut left = self.progress.active.clone();
+        if at_least == 0 && self.sums.has_one_of_each() {
+            return Vec::new();
+        }
+        let mut left: Vec<Member<'w>> = self.sums.active().collect();
         let mut surplus = Vec::new();
         let mut pods: Vec<&Pod> = left.iter().map(|it| it.pod).collect();
         sort_for_job(&mut pods);
-        let rank: std::collections::HashMap<&str, usize> = pods
+        let rank: HashMap<&str, usize> = pods
             .iter()
             .enumerate()
             .map(|(rank, pod)| (pod.metadata.uid.as_str(), rank))
@@ -123,24 +128,31 @@ impl<'w> Turn<'w> {
 
     /// The lowest numbers that are neither done nor given up nor at work.
     fn pending_indexes(&self, completions: i32, count: usize) -> Vec<i32> {
-        let mut at_work: BTreeSet<i32> = self
-            .progress
-            .active
-            .iter()
-            .filter_map(|it| it.index)
-            .collect();
+        let mut going = Indexes::default();
         if replaces_failed_only(self.job) {
-            let going = self.members.iter();
-            let going = going.filter(|it| is_going(it.pod) && !it.pod.is_finished());
-            at_work.extend(going.filter_map(|it| it.index));
+            for index in self.sums.terminating().filter_map(|it| it.index) {
+                going.insert(index);
+            }
         }
-        let failed = self.progress.failed_indexes.as_ref();
-        let is_pending = |index: &i32| {
-            !self.progress.succeeded_indexes.contains(index)
-                && !at_work.contains(index)
-                && !failed.is_some_and(|it| it.contains(index))
-        };
-        (0..completions).filter(is_pending).take(count).collect()
+        let taken = [
+            Some(&self.progress.succeeded_indexes),
+            Some(&self.sums.active_indexes),
+            self.progress.failed_indexes.as_ref(),
+            Some(&going),
+        ];
+        let mut pending = Vec::new();
+        let mut index = 0;
+        while index < completions && pending.len() < count {
+            let mut taken = taken.iter().flatten();
+            match taken.find_map(|it| it.end_of_run(index)) {
+                Some(last) => index = last.saturating_add(1),
+                None => {
+                    pending.push(index);
+                    index += 1;
+                }
+            }
+        }
+        pending
     }
 
     fn new_pod(&self) -> NewPod {
@@ -182,8 +194,8 @@ impl<'w> Turn<'w> {
         };
         let (failures, ignored) = (counted(pod, INDEX_FAILURES), counted(pod, INDEX_IGNORED));
         match policies::verdict(self.job, pod) {
-            Verdict::Ignore => (failures, ignored + 1),
-            _ => (failures + 1, ignored),
+            Verdict::Ignore => (failures, ignored.saturating_add(1)),
+            _ => (failures.saturating_add(1), ignored),
         }
     }
 }

@@ -2,13 +2,11 @@
 //!
 //! Source: `pod_failure_policy.go` and `success_policy.go` of `pkg/controller/job`, Kubernetes 1.36.
 
-use std::collections::BTreeSet;
-
 use outrank_api::types::{
     ContainerStatus, Job, Pod, PodFailurePolicyOnExitCodes, PodFailurePolicyOnPodCondition,
 };
 
-use super::indexes;
+use super::indexes::Indexes;
 
 /// What the failure of a pod means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,14 +106,14 @@ fn condition_matching<'p>(
 }
 
 /// The message of the first rule of success that holds.
-pub(super) fn success(job: &Job, succeeded: &BTreeSet<i32>, completions: i32) -> Option<String> {
+pub(super) fn success(job: &Job, succeeded: &Indexes, completions: i32) -> Option<String> {
     let rules = &job.spec.success_policy.as_ref()?.rules;
     let holds = |rule: &outrank_api::types::SuccessPolicyRule| {
         let wanted = rule.succeeded_indexes.as_ref();
-        let wanted = wanted.map(|it| indexes::read(it, completions));
-        let there = wanted.as_ref().map_or(succeeded.len(), |wanted| {
-            wanted.intersection(succeeded).count()
-        });
+        let wanted = wanted.map(|it| Indexes::read(it, completions));
+        let there = wanted
+            .as_ref()
+            .map_or(succeeded.len(), |wanted| wanted.in_common(succeeded));
         match (rule.succeeded_count, wanted) {
             // What cannot be read holds never.
             (_, Some(wanted)) if wanted.is_empty() => false,

@@ -1,18 +1,19 @@
 //! How far a Job is: what its pods have come to, and whether it is over.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use outrank_api::time::unix_nanos;
 use outrank_api::types::{Job, Pod, UncountedTerminatedPods};
 
 use super::policies::{self, Verdict};
+use super::indexes::Indexes;
+use super::sums::JobSums;
 use super::{
-    Failures, INDEX_FAILURES, INDEX_IGNORED, Member, SECOND, has_failed, indexed_completions,
-    indexes, is_suspended,
+    Failures, INDEX_FAILURES, INDEX_IGNORED, SECOND, has_failed, indexed_completions, is_suspended,
+    replaces_failed_only,
 };
 use crate::conditions;
 use crate::controller::Plan;
-use crate::pod_state::is_active;
 
 /// The wait after a failure, doubled with each, and the longest.
 const BACK_OFF: i64 = 10 * SECOND;
@@ -27,13 +28,10 @@ pub(super) enum End {
 
 /// How far a job is.
 pub(super) struct Progress<'w> {
-    pub(super) active: Vec<Member<'w>>,
-    /// Those that are going and have not ended.
-    pub(super) terminating: i32,
     pub(super) succeeded: i32,
     /// Numbers that are done, and those that have failed for good.
-    pub(super) succeeded_indexes: BTreeSet<i32>,
-    pub(super) failed_indexes: Option<BTreeSet<i32>>,
+    pub(super) succeeded_indexes: Indexes,
+    pub(super) failed_indexes: Option<Indexes>,
     /// By number, the pod that failed last and has not been replaced; it keeps its finalizer,
     /// since its failures are handed on to the next.
     pub(super) to_replace: BTreeMap<i32, &'w Pod>,
@@ -41,7 +39,7 @@ pub(super) struct Progress<'w> {
 }
 
 impl<'w> Progress<'w> {
-    pub(super) fn of(job: &Job, members: &[Member<'w>], now: i64, plan: &mut Plan) -> Self {
+    pub(super) fn of(job: &Job, sums: &'w JobSums, now: i64, plan: &mut Plan) -> Self {
         let none = UncountedTerminatedPods::default();
         let uncounted = job
             .status
@@ -54,54 +52,51 @@ impl<'w> Progress<'w> {
             .chain(&uncounted.failed)
             .collect();
         let completions = indexed_completions(job);
-        let is_new = |it: &&Member<'w>| {
-            let is_valid = completions.is_none() || it.index.is_some();
-            it.has_finalizer() && is_valid && !known.contains(&it.pod.metadata.uid)
-        };
-        let new = members.iter().filter(is_new);
-        let (mut succeeded, mut failed) = (0, 0);
-        for member in new {
+        let replaces_failed_only = replaces_failed_only(job);
+        let (mut succeeded, mut failed) = (0_usize, 0_usize);
+        for member in sums.unsettled() {
+            let is_valid = completions.is_none() || member.index.is_some();
+            if !is_valid || known.contains(&member.pod.metadata.uid) {
+                continue;
+            }
             if member.pod.status.phase == "Succeeded" {
                 succeeded += 1;
-            } else if has_failed(job, member.pod) {
-                failed += i32::from(policies::verdict(job, member.pod) != Verdict::Ignore);
+            } else if has_failed(replaces_failed_only, member.pod) {
+                failed += usize::from(policies::verdict(job, member.pod) != Verdict::Ignore);
             }
         }
-        let active = members.iter().filter(|it| is_active(it.pod)).copied();
-        let going = members
-            .iter()
-            .filter(|it| it.pod.metadata.deletion_timestamp.is_some() && !it.pod.is_finished());
         let mut progress = Self {
-            active: active.collect(),
-            terminating: going.count() as i32,
-            succeeded: job.status.succeeded + succeeded + uncounted.succeeded.len() as i32,
-            succeeded_indexes: BTreeSet::new(),
+            succeeded: plus(job.status.succeeded, succeeded + uncounted.succeeded.len()),
+            succeeded_indexes: Indexes::default(),
             failed_indexes: None,
             to_replace: BTreeMap::new(),
             end: None,
         };
-        let failed = job.status.failed + failed + uncounted.failed.len() as i32;
+        let failed = plus(job.status.failed, failed + uncounted.failed.len());
         progress.end = end_known(job)
-            .or_else(|| end_by_policy(job, members))
-            .or_else(|| end_by_limits(job, members, failed, now, plan));
+            .or_else(|| end_by_policy(job, sums))
+            .or_else(|| end_by_limits(job, sums, failed, now, plan));
         if let Some(completions) = completions {
-            progress.look_at_indexes(job, members, completions);
+            progress.look_at_indexes(job, sums, completions);
         }
-        progress.end = progress.end.take().or_else(|| progress.end_by_success(job));
+        let is_active = sums.active_count() > 0;
+        progress.end = progress
+            .end
+            .take()
+            .or_else(|| progress.end_by_success(job).filter(|_| !is_active));
         progress
     }
 
-    fn look_at_indexes(&mut self, job: &Job, members: &[Member<'w>], completions: i32) {
-        self.succeeded_indexes = indexes::read(&job.status.completed_indexes, completions);
-        let succeeded = members
-            .iter()
-            .filter(|it| it.pod.status.phase == "Succeeded");
-        let succeeded = succeeded.filter(|it| it.has_finalizer());
-        self.succeeded_indexes
-            .extend(succeeded.filter_map(|it| it.index));
-        self.succeeded = self.succeeded_indexes.len() as i32;
+    fn look_at_indexes(&mut self, job: &Job, sums: &'w JobSums, completions: i32) {
+        self.succeeded_indexes = Indexes::read(&job.status.completed_indexes, completions);
+        let unsettled = sums.unsettled();
+        let succeeded = unsettled.filter(|it| it.pod.status.phase == "Succeeded");
+        for index in succeeded.filter_map(|it| it.index) {
+            self.succeeded_indexes.insert(index);
+        }
+        self.succeeded = plus(0, self.succeeded_indexes.len());
         if let Some(limit) = job.spec.backoff_limit_per_index {
-            self.look_at_failed_indexes(job, members, completions, limit);
+            self.look_at_failed_indexes(job, sums, completions, limit);
         }
         if self.end.is_none() {
             let message = policies::success(job, &self.succeeded_indexes, completions);
@@ -112,15 +107,16 @@ impl<'w> Progress<'w> {
     fn look_at_failed_indexes(
         &mut self,
         job: &Job,
-        members: &[Member<'w>],
+        sums: &'w JobSums,
         completions: i32,
         limit: i32,
     ) {
         let known = job.status.failed_indexes.as_deref().unwrap_or_default();
-        let mut failed = indexes::read(known, completions);
-        let with_finalizer = members.iter().filter(|it| it.has_finalizer());
-        let gone_wrong: Vec<(i32, &Pod)> = with_finalizer
-            .filter(|it| has_failed(job, it.pod))
+        let mut failed = Indexes::read(known, completions);
+        let replaces_failed_only = replaces_failed_only(job);
+        let gone_wrong: Vec<(i32, &Pod)> = sums
+            .unsettled()
+            .filter(|it| has_failed(replaces_failed_only, it.pod))
             .filter_map(|it| Some((it.index?, it.pod)))
             .collect();
         for (index, pod) in &gone_wrong {
@@ -133,10 +129,9 @@ impl<'w> Progress<'w> {
                 failed.insert(*index);
             }
         }
-        let replaced: BTreeSet<i32> = self.active.iter().filter_map(|it| it.index).collect();
         for (index, pod) in gone_wrong {
-            let is_settled = [&self.succeeded_indexes, &failed, &replaced];
-            if is_settled.iter().any(|set| set.contains(&index)) {
+            let is_settled = [&self.succeeded_indexes, &failed, &sums.active_indexes];
+            if is_settled.iter().any(|set| set.contains(index)) {
                 continue;
             }
             let known = self.to_replace.entry(index).or_insert(pod);
@@ -150,13 +145,13 @@ impl<'w> Progress<'w> {
         self.failed_indexes = Some(failed);
     }
 
-    /// Enough pods have succeeded, and none is active.
+    /// Enough pods have succeeded.
     fn end_by_success(&self, job: &Job) -> Option<End> {
         let is_enough = match job.spec.completions {
             None => self.succeeded > 0,
             Some(completions) => self.succeeded >= completions,
         };
-        (is_enough && self.active.is_empty()).then(|| {
+        is_enough.then(|| {
             let message = "Reached expected number of succeeded pods";
             End::Success("CompletionsReached".to_owned(), message.to_owned())
         })
@@ -179,13 +174,14 @@ fn failure(reason: &str, message: &str) -> End {
     End::Failure(reason.to_owned(), message.to_owned())
 }
 
-fn end_by_policy(job: &Job, members: &[Member<'_>]) -> Option<End> {
+fn end_by_policy(job: &Job, sums: &JobSums) -> Option<End> {
     job.spec.pod_failure_policy.as_ref()?;
-    let failed = members.iter().filter(|it| has_failed(job, it.pod));
-    let mut messages = failed.filter_map(|it| match policies::verdict(job, it.pod) {
-        Verdict::FailJob(message) => Some(message),
-        _ => None,
-    });
+    let mut messages = sums
+        .failed()
+        .filter_map(|it| match policies::verdict(job, it.pod) {
+            Verdict::FailJob(message) => Some(message),
+            _ => None,
+        });
     messages
         .next()
         .map(|message| End::Failure("PodFailurePolicy".to_owned(), message))
@@ -193,13 +189,13 @@ fn end_by_policy(job: &Job, members: &[Member<'_>]) -> Option<End> {
 
 fn end_by_limits(
     job: &Job,
-    members: &[Member<'_>],
+    sums: &JobSums,
     failed: i32,
     now: i64,
     plan: &mut Plan,
 ) -> Option<End> {
     let limit = job.spec.backoff_limit.unwrap_or(6);
-    if failed > limit || has_restarted_too_often(job, members, limit) {
+    if failed > limit || has_restarted_too_often(job, sums, limit) {
         let message = "Job has reached the specified backoff limit";
         return Some(failure("BackoffLimitExceeded", message));
     }
@@ -223,19 +219,9 @@ fn end_by_limits(
 }
 
 /// Restarts count as failures where the kubelet restarts containers.
-fn has_restarted_too_often(job: &Job, members: &[Member<'_>], limit: i32) -> bool {
-    if job.spec.template.spec.restart_policy != "OnFailure" {
-        return false;
-    }
-    let alive = members.iter().map(|it| &it.pod.status);
-    let alive = alive.filter(|it| matches!(it.phase.as_str(), "Running" | "Pending"));
-    let containers = alive.flat_map(|it| {
-        it.init_container_statuses
-            .iter()
-            .chain(&it.container_statuses)
-    });
-    let restarts: i32 = containers.map(|it| it.restart_count).sum();
-    restarts >= limit.max(1)
+fn has_restarted_too_often(job: &Job, sums: &JobSums, limit: i32) -> bool {
+    let restarts_containers = job.spec.template.spec.restart_policy == "OnFailure";
+    restarts_containers && sums.restarts >= i64::from(limit.max(1))
 }
 
 fn end_by_indexes(job: &Job, failed: usize, succeeded: usize, completions: i32) -> Option<End> {
@@ -252,6 +238,11 @@ fn end_by_indexes(job: &Job, failed: usize, succeeded: usize, completions: i32) 
     all_are_over.then(|| failure("FailedIndexes", "Job has failed indexes"))
 }
 
+/// A number of pods more.
+pub(super) fn plus(number: i32, pods: usize) -> i32 {
+    number.saturating_add(i32::try_from(pods).unwrap_or(i32::MAX))
+}
+
 /// A number in an annotation; 0 without one.
 pub(super) fn counted(pod: &Pod, annotation: &str) -> i32 {
     let text = pod.metadata.annotations.get(annotation);
@@ -260,16 +251,16 @@ pub(super) fn counted(pod: &Pod, annotation: &str) -> i32 {
 
 /// How often the index of a pod had failed before the pod, counted or not.
 fn failures_of_index(pod: &Pod) -> i32 {
-    counted(pod, INDEX_FAILURES) + counted(pod, INDEX_IGNORED)
+    counted(pod, INDEX_FAILURES).saturating_add(counted(pod, INDEX_IGNORED))
 }
 
 /// Until when an index whose pod has failed is not tried again.
 pub(super) fn wait_of_index(pod: &Pod) -> i64 {
-    finish_time(pod).saturating_add(back_off(failures_of_index(pod) + 1))
+    finish_time(pod).saturating_add(back_off(failures_of_index(pod).saturating_add(1)))
 }
 
 fn back_off(failures: i32) -> i64 {
-    let doubled = u32::try_from(failures - 1).unwrap_or(0).min(20);
+    let doubled = u32::try_from(failures.saturating_sub(1)).unwrap_or(0).min(20);
     BACK_OFF.saturating_mul(1 << doubled).min(BACK_OFF_MAX)
 }
 
@@ -297,7 +288,7 @@ fn finish_time(pod: &Pod) -> i64 {
             .as_deref()
             .and_then(unix_nanos)?;
         let grace = metadata.deletion_grace_period_seconds.unwrap_or(0);
-        Some(end - grace * SECOND)
+        Some(end.saturating_sub(grace.saturating_mul(SECOND)))
     };
     let creation = || metadata.creation_timestamp.as_deref().and_then(unix_nanos);
     last.or_else(unready)
@@ -308,12 +299,12 @@ fn finish_time(pod: &Pod) -> i64 {
 
 impl Failures {
     /// Notes which pods have ended since this was last asked.
-    pub(super) fn note(&mut self, job: &Job, members: &[Member<'_>]) {
-        for member in members.iter().filter(|it| it.has_finalizer()) {
+    pub(super) fn note(&mut self, sums: &JobSums) {
+        for member in sums.unsettled() {
             let pod = member.pod;
             if pod.status.phase == "Succeeded" {
                 self.last_success = self.last_success.max(Some(finish_time(pod)));
-            } else if has_failed(job, pod) {
+            } else {
                 let uid = &pod.metadata.uid;
                 self.failed
                     .entry(uid.clone())

@@ -1,18 +1,17 @@
 //! Counting the pods of a Job, each once, and saying when it is over.
 
-use std::collections::{BTreeSet, HashSet};
-
 use outrank_api::time::rfc3339;
 use outrank_api::types::{JobStatus, UncountedTerminatedPods, WorkloadCondition};
 
 use super::policies::{self, Verdict};
-use super::progress::End;
+use super::indexes::Indexes;
+use super::progress::{End, plus};
 use super::{
-    Member, Turn, has_failed, indexed_completions, indexes, is_suspended, without_finalizer,
+    Member, Turn, has_failed, indexed_completions, is_suspended, replaces_failed_only,
+    without_finalizer,
 };
 use crate::conditions::{self, condition};
 use crate::controller::Plan;
-use crate::pod_state::is_ready;
 use crate::write::{Event, Write};
 
 /// How many pods are counted at a time.
@@ -23,10 +22,10 @@ impl<'w> Turn<'w> {
     pub(super) fn track(&self, plan: &mut Plan) {
         let old = &self.job.status;
         let mut status = old.clone();
-        let active = &self.progress.active;
-        status.active = active.len() as i32;
-        status.ready = Some(active.iter().filter(|it| is_ready(it.pod)).count() as i32);
-        status.terminating = Some(self.progress.terminating);
+        let (active, terminating) = (self.sums.active_count(), self.sums.terminating_count());
+        status.active = plus(0, active);
+        status.ready = Some(plus(0, self.sums.ready));
+        status.terminating = Some(plus(0, terminating));
         if status.start_time.is_none() && !is_suspended(self.job) {
             status.start_time = Some(rfc3339(self.now));
         }
@@ -40,7 +39,7 @@ impl<'w> Turn<'w> {
                 let uncounted = status.uncounted_terminated_pods.as_ref();
                 let is_settled =
                     uncounted.is_none_or(|it| it.succeeded.is_empty() && it.failed.is_empty());
-                let rests = active.is_empty() && self.progress.terminating == 0;
+                let rests = active == 0 && terminating == 0;
                 if is_all && counted.is_empty() && is_settled && rests {
                     events.extend(self.finish(end, &mut status));
                 }
@@ -53,16 +52,14 @@ impl<'w> Turn<'w> {
 
     /// Moves pods without finalizer from the list of uncounted ones into the sums.
     fn settle(&self, status: &mut JobStatus) {
-        let with_finalizer = self.members.iter().filter(|it| it.has_finalizer());
-        let waiting: HashSet<&String> = with_finalizer.map(|it| &it.pod.metadata.uid).collect();
         let uncounted = status
             .uncounted_terminated_pods
             .get_or_insert_with(Default::default);
         let before = (uncounted.succeeded.len(), uncounted.failed.len());
-        uncounted.succeeded.retain(|uid| waiting.contains(uid));
-        uncounted.failed.retain(|uid| waiting.contains(uid));
-        status.succeeded += (before.0 - uncounted.succeeded.len()) as i32;
-        status.failed += (before.1 - uncounted.failed.len()) as i32;
+        uncounted.succeeded.retain(|uid| self.sums.holds(uid));
+        uncounted.failed.retain(|uid| self.sums.holds(uid));
+        status.succeeded = plus(status.succeeded, before.0 - uncounted.succeeded.len());
+        status.failed = plus(status.failed, before.1 - uncounted.failed.len());
     }
 
     /// Adds pods that have ended to the list of uncounted ones. Returns those whose finalizer
@@ -72,14 +69,12 @@ impl<'w> Turn<'w> {
         let uncounted = status
             .uncounted_terminated_pods
             .get_or_insert_with(Default::default);
-        let prior = completions.map(|it| indexes::read(&status.completed_indexes, it));
+        let prior = completions.map(|it| Indexes::read(&status.completed_indexes, it));
         let mut done = prior.unwrap_or_default();
         let before = done.len();
         let mut counted = Vec::new();
         let mut is_all = true;
-        let mut members: Vec<Member<'w>> = self.members.clone();
-        members.sort_by_key(|it| it.index);
-        for member in members.into_iter().filter(|it| self.may_go(it)) {
+        for member in self.countable() {
             let new = done.len() - before + uncounted.succeeded.len() + uncounted.failed.len();
             if new >= UNCOUNTED_MAX {
                 is_all = false;
@@ -89,31 +84,35 @@ impl<'w> Turn<'w> {
             self.count_one(&member, &mut done, uncounted);
         }
         if completions.is_some() {
-            status.succeeded = done.len() as i32;
-            status.completed_indexes = indexes::write(&done);
-            status.failed_indexes = self.progress.failed_indexes.as_ref().map(indexes::write);
+            status.succeeded = plus(0, done.len());
+            status.completed_indexes = done.write();
+            status.failed_indexes = self.progress.failed_indexes.as_ref().map(Indexes::write);
         }
         (counted, is_all)
     }
 
-    /// Whether a pod need not be held any more, once it is counted.
-    fn may_go(&self, member: &Member<'_>) -> bool {
-        let is_over = self.progress.end.is_some() || self.job.metadata.deletion_timestamp.is_some();
-        let waits = member
+    /// The pods that need not be held any more once they are counted, by number and name: all of
+    /// them when the job is over.
+    fn countable(&self) -> Box<dyn Iterator<Item = Member<'w>> + '_> {
+        if self.progress.end.is_some() || self.job.metadata.deletion_timestamp.is_some() {
+            return Box::new(self.sums.held());
+        }
+        Box::new(self.sums.unsettled().filter(|it| !self.waits(it)))
+    }
+
+    /// Whether a pod has failed and is yet to be replaced.
+    fn waits(&self, member: &Member<'_>) -> bool {
+        let waiting = member
             .index
             .and_then(|it| self.progress.to_replace.get(&it));
-        let waits = waits.is_some_and(|it| it.metadata.uid == member.pod.metadata.uid);
-        let has_ended = match member.pod.status.phase.as_str() {
-            "Succeeded" => true,
-            _ => has_failed(self.job, member.pod) && !waits,
-        };
-        member.has_finalizer() && (is_over || has_ended)
+        let is_it = waiting.is_some_and(|it| it.metadata.uid == member.pod.metadata.uid);
+        is_it && member.pod.status.phase != "Succeeded"
     }
 
     fn count_one(
         &self,
         member: &Member<'_>,
-        done: &mut BTreeSet<i32>,
+        done: &mut Indexes,
         uncounted: &mut UncountedTerminatedPods,
     ) {
         let uid = &member.pod.metadata.uid;
@@ -124,7 +123,9 @@ impl<'w> Turn<'w> {
         if member.pod.status.phase == "Succeeded" {
             match (is_indexed, member.index) {
                 // The number itself tells that it is counted.
-                (true, index) => done.extend(index),
+                (true, index) => {
+                    index.map(|index| done.insert(index));
+                }
                 (false, _) => uncounted.succeeded.push(uid.clone()),
             }
             return;
@@ -132,7 +133,7 @@ impl<'w> Turn<'w> {
         // When the job has failed, so have all pods that have not ended.
         let has_lost = matches!(self.progress.end, Some(End::Failure(..)));
         let is_valid = !is_indexed || member.index.is_some();
-        let is_failure = has_lost || has_failed(self.job, member.pod);
+        let is_failure = has_lost || has_failed(replaces_failed_only(self.job), member.pod);
         if is_failure && is_valid && policies::verdict(self.job, member.pod) != Verdict::Ignore {
             uncounted.failed.push(uid.clone());
         }

@@ -54,8 +54,18 @@ impl Turn<'_> {
         self.set.spec.volume_claim_templates.iter().any(is_stale)
     }
 
+    /// Gives the claims of all pods the owners that the retention policy says.
+    pub(super) fn keep_all_claims(&self) -> Vec<Write> {
+        if self.set.spec.volume_claim_templates.is_empty() {
+            return Vec::new();
+        }
+        let members = self.sums.within(i64::MIN..i64::MAX);
+        let writes = members.flat_map(|(ordinal, it)| self.keep_claims(ordinal, &it));
+        writes.collect()
+    }
+
     /// Gives the claims of a pod the owners that the retention policy says.
-    pub(super) fn keep_claims(&self, ordinal: i64, member: &Member<'_>) -> Vec<Write> {
+    fn keep_claims(&self, ordinal: i64, member: &Member<'_>) -> Vec<Write> {
         let Some(policy) = &self.set.spec.persistent_volume_claim_retention_policy else {
             return Vec::new();
         };

@@ -4,7 +4,9 @@ use outrank_admission::namespace_lifecycle::NamespacePhase;
 use outrank_admission::resource_quota::{
     GroupResource, Operation, QuotaObject, QuotaRequest, admit,
 };
-use outrank_admission::{AdmissionChain, Attributes, Cluster, PriorityResolver, chain};
+use outrank_admission::{
+    AdmissionChain, Attributes, Cluster, PriorityResolver, chain, creation,
+};
 use outrank_api::decode::{Object, ObjectKind, Typed};
 use outrank_api::status::Status;
 use outrank_api::types::{
@@ -70,10 +72,7 @@ impl Admission {
         };
         let mut result = Ok(());
         stored.change(|object| {
-            result = self.chain.admit(&attributes, Some(&mut *object), &lookup);
-            if result.is_ok() {
-                result = self.chain.validate(&attributes, Some(&*object), &lookup);
-            }
+            result = creation::admit(&self.chain, &attributes, object, &lookup);
         });
         result.map_err(refusal_of)?;
         match stored.object() {

@@ -70,7 +70,7 @@ pub(super) fn reconcile(
 }
 
 /// What a DaemonSet wants of a node.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// A pod should run there.
     Run,

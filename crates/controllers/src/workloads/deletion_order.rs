@@ -19,16 +19,22 @@ use crate::pod_state::is_active;
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// Sorts the pods of a ReplicaSet, the first to go first.
+/// The pods of a ReplicaSet that go first when `count` are too many, the first to go first.
+/// O(n), and O(count × log count) to sort those.
 ///
 /// `related` are all pods of the ReplicaSets of the same owner: of pods that are alike,
 /// those go first whose node has more of them.
-pub(crate) fn sort_for_replica_set(pods: &mut [&Pod], related: &[&Pod], now: Option<i64>) {
+pub(crate) fn first_of_replica_set<'p>(
+    pods: Vec<&'p Pod>,
+    count: usize,
+    related: &[&Pod],
+    now: Option<i64>,
+) -> Vec<&'p Pod> {
     let mut pods_on_node: HashMap<&str, usize> = HashMap::new();
     for pod in related.iter().filter(|pod| is_active(pod)) {
         *pods_on_node.entry(&pod.spec.node_name).or_default() += 1;
     }
-    pods.sort_by_cached_key(|pod| {
+    let key = |pod: &'p Pod| {
         let crowd = pods_on_node.get(pod.spec.node_name.as_str());
         let crowd = crowd.copied().unwrap_or(0);
         (
@@ -37,7 +43,14 @@ pub(crate) fn sort_for_replica_set(pods: &mut [&Pod], related: &[&Pod], now: Opt
             Reverse(crowd),
             late(pod, now),
         )
-    });
+    };
+    let mut keyed: Vec<_> = pods.into_iter().map(|pod| (key(pod), pod)).collect();
+    if count < keyed.len() {
+        keyed.select_nth_unstable_by(count, |a, b| a.0.cmp(&b.0));
+        keyed.truncate(count);
+    }
+    keyed.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    keyed.into_iter().map(|(_, pod)| pod).collect()
 }
 
 /// Sorts the pods of a Job, the first to go first.
@@ -56,7 +69,7 @@ fn early(pod: &Pod) -> (bool, u8, bool) {
 
 /// What is looked at last: for how long the pod is ready, its restarts, its age; and its name,
 /// to make the order total.
-fn late(pod: &Pod, now: Option<i64>) -> (i64, Reverse<i32>, i64, String, String) {
+fn late(pod: &Pod, now: Option<i64>) -> (i64, Reverse<i32>, i64, &str, &str) {
     let ready = ready_condition(pod);
     let since = ready.and_then(|it| it.last_transition_time.as_deref());
     let restarts = pod
@@ -70,8 +83,8 @@ fn late(pod: &Pod, now: Option<i64>) -> (i64, Reverse<i32>, i64, String, String)
         since.map_or(0, |since| age_rank(Some(since), now)),
         Reverse(restarts.max().unwrap_or(0)),
         age_rank(created, now),
-        metadata.uid.clone(),
-        metadata.name.clone(),
+        &metadata.uid,
+        &metadata.name,
     )
 }
 
@@ -81,8 +94,8 @@ fn age_rank(time: Option<&str>, now: Option<i64>) -> i64 {
         return i64::MIN;
     };
     match now {
-        None => -time,
-        Some(now) => match now - time {
+        None => time.saturating_neg(),
+        Some(now) => match now.saturating_sub(time) {
             age if age > 0 => i64::from(age.ilog2()),
             _ => -1,
         },
@@ -168,9 +181,12 @@ mod tests {
     }
 
     fn sorted(pods: &[Pod]) -> Vec<&str> {
-        let mut order: Vec<&Pod> = pods.iter().collect();
-        let related = order.clone();
-        sort_for_replica_set(&mut order, &related, None);
+        let all: Vec<&Pod> = pods.iter().collect();
+        let order = first_of_replica_set(all.clone(), pods.len(), &all, None);
+        for count in 0..pods.len() {
+            let first = first_of_replica_set(all.clone(), count, &all, None);
+            assert_eq!(first, order[..count], "the first {count}");
+        }
         order.iter().map(|pod| pod.metadata.name.as_str()).collect()
     }
 
@@ -200,10 +216,9 @@ mod tests {
             pod("b n2 Running ready 2024-01-01T00:00:05Z"),
         ];
         let at = |pods: &[Pod], time: &str| {
-            let mut order: Vec<&Pod> = pods.iter().collect();
-            let related = order.clone();
-            sort_for_replica_set(&mut order, &related, unix_nanos(time));
-            order[0].metadata.name.clone()
+            let all: Vec<&Pod> = pods.iter().collect();
+            let first = first_of_replica_set(all.clone(), 1, &all, unix_nanos(time));
+            first[0].metadata.name.clone()
         };
         assert_eq!(at(&pods, "2024-01-01T00:00:06Z"), "b");
         assert_eq!(at(&pods, "2024-01-02T00:00:00Z"), "a");

@@ -2,7 +2,7 @@
 
 use outrank_api::types::{LabelSelector, Pod, PodTemplateSpec, ReplicaSet, ReplicationController};
 
-use super::deletion_order::sort_for_replica_set;
+use super::deletion_order::first_of_replica_set;
 use crate::pod_state::is_active;
 
 use super::existing::{ExistingPods, selector_of};
@@ -59,7 +59,7 @@ pub(super) fn count(replicas: Option<i32>) -> u64 {
 }
 
 /// Creates or deletes until there are `wanted` active pods. `related` is as in
-/// [`sort_for_replica_set`].
+/// [`first_of_replica_set`].
 pub(super) fn bring_to(
     wanted: u64,
     mut pods: Vec<&Pod>,
@@ -71,9 +71,9 @@ pub(super) fn bring_to(
     pods.retain(|pod| is_active(pod));
     let active = pods.len() as u64;
     if active > wanted {
-        sort_for_replica_set(&mut pods, related, None);
         let surplus = usize::try_from(active - wanted).unwrap_or(usize::MAX);
-        pods.iter().take(surplus).for_each(|pod| maker.delete(pod));
+        let first = first_of_replica_set(pods, surplus, related, None);
+        first.into_iter().for_each(|pod| maker.delete(pod));
         return Ok(());
     }
     maker.reserve(wanted - active)?;

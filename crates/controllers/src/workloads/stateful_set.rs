@@ -70,10 +70,18 @@ pub(crate) fn ordinals(set: &StatefulSet) -> Range<i64> {
 
 /// The number in a pod's name, if the rest of the name is the set's.
 pub(crate) fn ordinal_of(set: &StatefulSet, pod: &Pod) -> Option<i64> {
+    ordinal_in(&set.metadata.name, pod)
+}
+
+/// The number in a pod's name, if the rest of the name is the name of its set. A number that the
+/// set would write otherwise (`007`) is none.
+pub(crate) fn ordinal_in(set: &str, pod: &Pod) -> Option<i64> {
     let (parent, number) = pod.metadata.name.rsplit_once('-')?;
-    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    let ordinal = number.parse::<i32>().ok().filter(|_| is_number)?;
-    (parent == set.metadata.name).then_some(i64::from(ordinal))
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    let is_plain = number == "0" || !number.starts_with('0');
+    let ordinal = number.parse::<i32>().ok();
+    let ordinal = ordinal.filter(|_| is_number && is_plain)?;
+    (parent == set).then_some(i64::from(ordinal))
 }
 
 fn new_pod<'a>(

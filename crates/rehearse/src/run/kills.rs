@@ -9,7 +9,7 @@ use outrank_api::labels::Selector;
 use outrank_api::pod_resources::gpus;
 use outrank_api::time::unix_nanos;
 use outrank_api::types::{OwnerReference, Pod, PodDisruptionBudget};
-use outrank_controllers::disruption::{budget_status, is_healthy};
+use outrank_controllers::disruption::{Selected, budget_status, is_healthy};
 use outrank_controllers::replacement;
 use outrank_engine::ids::PodId;
 use outrank_engine::preemption::Preemption;
@@ -106,7 +106,7 @@ impl BudgetBook {
             for entry in entries.iter_mut().filter(|entry| !entry.has_status()) {
                 let pods = pods.into_iter().flatten().copied();
                 let selected = pods.filter(|pod| entry.selector.matches(&pod.metadata.labels));
-                let selected: Vec<&Pod> = selected.collect();
+                let selected = Selected::of(selected);
                 entry.budget.status = budget_status(&entry.budget, &selected, &scale);
             }
         }
@@ -125,10 +125,10 @@ impl BudgetBook {
         let concerned = entries.filter(|it| it.selector.matches(&pod.metadata.labels));
         let changed = concerned.map(|entry| {
             let status = &mut entry.budget.status;
-            status.current_healthy += by;
-            let allowed = status.current_healthy - status.desired_healthy;
+            status.current_healthy = status.current_healthy.saturating_add(by);
+            let allowed = status.current_healthy.saturating_sub(status.desired_healthy);
             status.disruptions_allowed = match status.expected_pods {
-                0 => 0,
+                ..=0 => 0,
                 _ => allowed.max(0),
             };
             entry.budget.clone()

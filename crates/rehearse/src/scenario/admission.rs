@@ -6,16 +6,22 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use outrank_admission::limit_ranger::{self, LIMIT_RANGER};
+use outrank_admission::limit_ranger::LIMIT_RANGER;
 use outrank_admission::plugin_names::PluginFlags;
-use outrank_admission::{PriorityResolver, runtime_class};
-use outrank_api::defaults::{add_default_tolerations, default_pod};
+use outrank_admission::{
+    AdmissionChain, Attributes, Cluster, Operation, PriorityResolver, creation,
+};
+use outrank_api::decode::{Object, ObjectKind};
+use outrank_api::defaults::default_pod;
 use outrank_api::types::{LimitRange, LimitedResource, Pod, PodSpec, PriorityClass, RuntimeClass};
 
-use super::quotas::Quotas;
+use super::quotas::{Quotas, without_pod};
 
 /// The plugin that quotas belong to.
-pub(super) const RESOURCE_QUOTA: &str = "ResourceQuota";
+pub(crate) const RESOURCE_QUOTA: &str = "ResourceQuota";
+
+/// The plugin that asks for runtime classes.
+pub(crate) const RUNTIME_CLASS: &str = "RuntimeClass";
 
 /// How the API server admits.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,8 +44,24 @@ impl Default for AdmissionOptions {
 }
 
 impl AdmissionOptions {
-    pub(super) fn runs(&self, plugin: &str) -> bool {
+    pub(crate) fn runs(&self, plugin: &str) -> bool {
         self.plugins.contains(&plugin)
+    }
+
+    /// The same without a plugin.
+    pub(crate) fn without(&self, plugin: &str) -> Self {
+        let mut options = self.clone();
+        options.plugins.retain(|it| *it != plugin);
+        options
+    }
+
+    /// The plugins, as far as they are part of Outrank.
+    pub(crate) fn chain(&self) -> Result<AdmissionChain, String> {
+        let flags = PluginFlags {
+            admission_control: Some(self.plugins.iter().map(|it| (*it).to_owned()).collect()),
+            ..PluginFlags::default()
+        };
+        AdmissionChain::default_plugins(&flags).map_err(|errors| errors.join("\n"))
     }
 }
 
@@ -64,13 +86,35 @@ impl AdmissionObjects {
 
 /// Defaults and admits pods; pods that share a spec before share one afterwards.
 pub(super) struct Admission<'o> {
-    objects: &'o AdmissionObjects,
-    options: &'o AdmissionOptions,
-    resolver: PriorityResolver,
+    lookup: Lookup<'o>,
+    chain: AdmissionChain,
+    /// For pods whose runtime class is not in the input.
+    chain_without_class: AdmissionChain,
     quotas: Quotas,
     /// By the address of the spec before, which the entry keeps alive, and the namespace if
     /// that matters.
     seen: HashMap<(*const PodSpec, String), (Arc<PodSpec>, Admitted)>,
+}
+
+/// What plugins look up. Namespaces are all there: inputs seldom have them.
+struct Lookup<'o> {
+    objects: &'o AdmissionObjects,
+    resolver: PriorityResolver,
+}
+
+impl Cluster for Lookup<'_> {
+    fn priority_classes(&self) -> &PriorityResolver {
+        &self.resolver
+    }
+
+    fn limit_ranges(&self, namespace: &str) -> Vec<&LimitRange> {
+        let ranges = self.objects.limit_ranges.get(namespace);
+        ranges.into_iter().flat_map(BTreeMap::values).collect()
+    }
+
+    fn runtime_class(&self, name: &str) -> Option<&RuntimeClass> {
+        self.objects.runtime_classes.get(name)
+    }
 }
 
 /// An admitted spec and what LimitRanger notes about it, or admission's message.
@@ -81,7 +125,7 @@ impl<'o> Admission<'o> {
     /// If a priority class could not be created.
     pub(super) fn new(
         objects: &'o AdmissionObjects,
-        options: &'o AdmissionOptions,
+        options: &AdmissionOptions,
         quotas: Quotas,
     ) -> Result<Self, String> {
         let resolver = PriorityResolver::new(&objects.priority_classes);
@@ -91,9 +135,9 @@ impl<'o> Admission<'o> {
                 .map_err(|error| format!("PriorityClass {}: {error}", class.metadata.name))?;
         }
         Ok(Self {
-            objects,
-            options,
-            resolver,
+            lookup: Lookup { objects, resolver },
+            chain: options.chain()?,
+            chain_without_class: options.without(RUNTIME_CLASS).chain()?,
             quotas,
             seen: HashMap::new(),
         })
@@ -114,6 +158,7 @@ impl<'o> Admission<'o> {
     /// All but quotas, which look at one pod after the other.
     fn admit_spec(&mut self, pod: &mut Pod) -> Result<(), String> {
         let is_limited = self
+            .lookup
             .objects
             .limit_ranges
             .contains_key(&pod.metadata.namespace);
@@ -141,35 +186,24 @@ impl<'o> Admission<'o> {
         result.map(|_| ())
     }
 
-    /// The plugins in the order of their phases: what they fill in, then what they refuse.
     fn admit_anew(&self, pod: &mut Pod) -> Result<(), String> {
         default_pod(pod);
-        let runs = |plugin: &str| self.options.runs(plugin);
-        let ranges = self.objects.limit_ranges.get(&pod.metadata.namespace);
-        let ranges = ranges.filter(|_| runs("LimitRanger"));
-        let ranges = || ranges.into_iter().flat_map(BTreeMap::values);
-        ranges().for_each(|range| limit_ranger::fill_in(range, pod));
-        if runs("Priority") {
-            self.resolver
-                .resolve(pod)
-                .map_err(|error| error.to_string())?;
+        let class = pod.spec.runtime_class_name.as_ref();
+        let chain = match class.is_none_or(|it| self.lookup.runtime_class(it).is_some()) {
+            true => &self.chain,
+            false => &self.chain_without_class,
+        };
+        let namespace = pod.metadata.namespace.clone();
+        let attributes = Attributes {
+            namespace: &namespace,
+            ..Attributes::of(Operation::Create, ObjectKind::Pod)
+        };
+        let mut object = Object::Pod(Box::new(std::mem::take(pod)));
+        let admitted = creation::admit(chain, &attributes, &mut object, &self.lookup);
+        if let Object::Pod(changed) = object {
+            *pod = *changed;
         }
-        if runs("DefaultTolerationSeconds") {
-            add_default_tolerations(pod);
-        }
-        let runtime_class = pod.spec.runtime_class_name.as_ref();
-        let runtime_class = runtime_class.filter(|_| runs("RuntimeClass"));
-        let runtime_class = runtime_class.and_then(|name| self.objects.runtime_classes.get(name));
-        if let Some(class) = runtime_class {
-            runtime_class::write(pod, class)?;
-        }
-        for range in ranges() {
-            let problems = limit_ranger::pod_problems(range, pod);
-            if !problems.is_empty() {
-                return Err(limit_ranger::message(&problems));
-            }
-        }
-        Ok(())
+        admitted.map_err(|status| without_pod(&status.message, pod))
     }
 }
 

@@ -1,12 +1,12 @@
-//! PodDisruptionBudgets that a drain would have to wait for.
-//!
-//! Source: `pkg/registry/core/pod/storage/eviction.go`, Kubernetes 1.36.
+//! PodDisruptionBudgets that a drain would have to wait for. What a budget has to say about a pod is
+//! [`outrank_controllers::eviction`]'s.
 
 use std::collections::{BTreeMap, HashMap};
 
 use outrank_api::decode::Object;
 use outrank_api::labels::Selector;
 use outrank_api::types::{Pod, PodDisruptionBudget};
+use outrank_controllers::eviction::{asks_budgets, is_free};
 
 use super::named;
 
@@ -15,7 +15,7 @@ pub(super) fn warnings(objects: &[Object], evicted: &[&Pod]) -> Vec<String> {
     let budgets = by_namespace(objects);
     let mut counted: BTreeMap<[&str; 2], (&PodDisruptionBudget, Vec<&Pod>)> = BTreeMap::new();
     let mut warnings = Vec::new();
-    for pod in evicted.iter().copied().filter(|pod| is_guarded(pod)) {
+    for pod in evicted.iter().copied().filter(|pod| asks_budgets(pod)) {
         let own = budgets.get(pod.metadata.namespace.as_str());
         let own = own.map(Vec::as_slice).unwrap_or_default();
         let own = own
@@ -72,26 +72,6 @@ fn by_namespace(objects: &[Object]) -> Budgets<'_> {
     budgets
 }
 
-/// Whether budgets are asked before a pod is evicted: not if it does not run yet or any more,
-/// or is on its way out.
-fn is_guarded(pod: &Pod) -> bool {
-    let phase = pod.status.phase.as_str();
-    !matches!(phase, "" | "Pending")
-        && !pod.is_finished()
-        && pod.metadata.deletion_timestamp.is_none()
-}
-
-/// Whether a pod may go without being counted: it is not ready, and its budget either does
-/// not guard such pods or is met without it.
-fn is_free(pod: &Pod, budget: &PodDisruptionBudget) -> bool {
-    let mut conditions = pod.status.conditions.iter();
-    let is_ready = conditions.any(|it| it.type_ == "Ready" && it.status == "True");
-    let status = &budget.status;
-    let policy = budget.spec.unhealthy_pod_eviction_policy.as_deref();
-    let is_met = status.current_healthy >= status.desired_healthy && status.desired_healthy > 0;
-    !is_ready && (policy == Some("AlwaysAllow") || is_met)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,7 +118,8 @@ mod tests {
 
     #[test]
     fn only_pods_that_count_are_counted() {
-        for status in ["phase: Pending", "phase: Succeeded", "phase: Running"] {
+        const UNREADY: &str = "phase: Running, conditions: [{type: Ready, status: \"False\"}]";
+        for status in ["phase: Pending", "phase: Succeeded", UNREADY] {
             assert_eq!(told(WEB, status, 2), Vec::<String>::new(), "{status}");
         }
         let other = "selector: {matchLabels: {app: db}}, minAvailable: 2";

@@ -129,8 +129,16 @@ fn seen_by_quotas(object: &Object) -> Option<QuotaObject<'_>> {
 
 /// A message without the name of the pod that it begins with, so that those of many pods are
 /// one.
-fn without_pod(message: &str, pod: &Pod) -> String {
-    let beginning = format!("pods {:?} is forbidden: ", pod.metadata.name);
-    let rest = message.strip_prefix(&beginning);
-    rest.unwrap_or(message).to_owned()
+pub(super) fn without_pod(message: &str, pod: &Pod) -> String {
+    let name = match pod.metadata.name.as_str() {
+        "" if pod.metadata.generate_name.is_empty() => "Unknown",
+        "" => &pod.metadata.generate_name,
+        name => name,
+    };
+    let beginnings = [
+        format!("pods {name:?} is forbidden: "),
+        format!("Pod {:?} is invalid: ", pod.metadata.name),
+    ];
+    let mut rest = beginnings.iter().filter_map(|it| message.strip_prefix(it));
+    rest.next().unwrap_or(message).to_owned()
 }

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outrank_admission::AdmissionChain;
-use outrank_admission::plugin_names::PluginFlags;
 use outrank_api::decode::{LoadedObject, Object, ObjectKind};
 use outrank_api::defaults::default_object;
 use outrank_api::time::rfc3339;
-use outrank_api::types::{Namespace, ObjectMeta, PersistentVolume};
+use outrank_api::types::{
+    ControllerRevision, DaemonSet, Namespace, ObjectMeta, PersistentVolume, Pod, StatefulSet,
+};
 use outrank_controllers::garbage_collection::GarbageCollector;
+use outrank_controllers::lost_revisions::lost_revision;
 use outrank_controllers::node_lifecycle::NodeLifecycleOptions;
 use outrank_controllers::virtual_cluster::Admission;
 use outrank_controllers::workloads::PODS_MAX;
@@ -18,6 +19,7 @@ use outrank_controllers::{
 
 use super::Simulation;
 use crate::run::RunOptions;
+use crate::scenario::admission::{RESOURCE_QUOTA, RUNTIME_CLASS};
 use crate::scenario::{AdmissionOptions, newest_time, replica_sets};
 
 /// Namespaces that every cluster has.
@@ -56,6 +58,7 @@ impl Simulation {
             default_object(&mut loaded.object);
             simulation.cluster.load(with_phase(Stored::from(loaded)));
         }
+        simulation.load_lost_revisions();
         simulation.cluster.admission = Some(admission_of(&simulation, admission)?);
         simulation.settle();
         for loaded in new {
@@ -72,6 +75,21 @@ impl Simulation {
         if let Outcome::Refused(refusal) = self.cluster.try_create(stored) {
             let now = self.cluster.now();
             self.timeline.refused(&key, refusal.message, now);
+        }
+    }
+
+    /// Sets whose revisions the input left out go on with the one that they say they are at.
+    fn load_lost_revisions(&mut self) {
+        let mut lost = Vec::new();
+        let stored = self.cluster.objects().map(|(_, stored)| &**stored);
+        for set in sets_without_revision(&stored.collect::<Vec<_>>()) {
+            let uid = &set.metadata().uid;
+            let pods = self.cluster.all::<Pod>();
+            let pods = pods.filter(|pod| is_controlled_by(pod, uid));
+            lost.extend(lost_revision(set, &pods.collect::<Vec<_>>()));
+        }
+        for revision in lost {
+            self.cluster.load(Stored::typed(revision));
         }
     }
 
@@ -122,21 +140,15 @@ fn controllers(objects: &[LoadedObject]) -> Controllers {
 }
 
 fn admission_of(simulation: &Simulation, options: &AdmissionOptions) -> Result<Admission, String> {
-    let mut plugins = options.plugins.clone();
     // Without any class in the input, pods that name one are not to be refused for that.
     let mut objects = simulation.cluster.objects();
     let is_class = |kind: &Kind| *kind == Kind::Known(ObjectKind::RuntimeClass);
-    if !objects.any(|(key, _)| is_class(&key.kind)) {
-        plugins.retain(|plugin| *plugin != "RuntimeClass");
-    }
-    let flags = PluginFlags {
-        admission_control: Some(plugins.iter().map(|it| (*it).to_owned()).collect()),
-        ..PluginFlags::default()
+    let chain = match objects.any(|(key, _)| is_class(&key.kind)) {
+        true => options.chain()?,
+        false => options.without(RUNTIME_CLASS).chain()?,
     };
-    let chain = AdmissionChain::default_plugins(&flags).map_err(|errors| errors.join("\n"))?;
-    let has_quotas = plugins.contains(&"ResourceQuota");
     let limited = options.limited_resources.clone();
-    Ok(Admission::new(chain, has_quotas, limited))
+    Ok(Admission::new(chain, options.runs(RESOURCE_QUOTA), limited))
 }
 
 /// Whether an object is there before anything happens, and is not made by it.
@@ -220,19 +232,17 @@ fn with_phase(stored: Stored) -> Stored {
 pub fn doubts(objects: &[LoadedObject]) -> Vec<String> {
     let missing = replica_sets::missing(objects);
     let mut doubts: Vec<String> = missing.iter().map(replica_sets::warning).collect();
-    let revisions = objects
-        .iter()
-        .filter(|it| it.object.kind() == ObjectKind::ControllerRevision);
-    let owners = revisions.flat_map(|it| &it.object.metadata().owner_references);
-    let with_revision: BTreeSet<&str> = owners.map(|owner| owner.uid.as_str()).collect();
-    for loaded in objects {
-        let kind = loaded.object.kind();
-        let metadata = loaded.object.metadata();
-        let has_revisions = matches!(kind, ObjectKind::StatefulSet | ObjectKind::DaemonSet);
-        if has_revisions && is_stored(metadata) && !with_revision.contains(metadata.uid.as_str()) {
+    let stored: Vec<Stored> = objects.iter().cloned().map(Stored::from).collect();
+    for set in sets_without_revision(&stored.iter().collect::<Vec<_>>()) {
+        let (kind, metadata) = (set.kind(), set.metadata());
+        let pods = stored.iter().filter_map(|it| it.get::<Pod>());
+        let pods = pods.filter(|pod| is_controlled_by(pod, &metadata.uid));
+        let pods: Vec<&Pod> = pods.collect();
+        if is_stored(metadata) && !pods.is_empty() && lost_revision(set, &pods).is_none() {
             doubts.push(format!(
-                "{} {}/{} has no ControllerRevision in the input: its pods count as outdated and \
-                 are made anew; dump controllerrevisions, too",
+                "{} {}/{} has no ControllerRevision in the input, and its status does not say \
+                 which pods are of its template: they count as outdated and are made anew; dump \
+                 controllerrevisions, too",
                 kind.name(),
                 metadata.namespace,
                 metadata.name
@@ -240,6 +250,24 @@ pub fn doubts(objects: &[LoadedObject]) -> Vec<String> {
         }
     }
     doubts
+}
+
+/// The StatefulSets and DaemonSets that own no ControllerRevision.
+fn sets_without_revision<'s>(objects: &[&'s Stored]) -> Vec<&'s Stored> {
+    let revisions = objects.iter();
+    let revisions = revisions.filter(|it| it.get::<ControllerRevision>().is_some());
+    let owners = revisions.flat_map(|it| &it.metadata().owner_references);
+    let with_revision: BTreeSet<&str> = owners.map(|owner| owner.uid.as_str()).collect();
+    let sets = objects.iter().copied().filter(|it| {
+        let has_revisions = it.get::<StatefulSet>().is_some() || it.get::<DaemonSet>().is_some();
+        has_revisions && !with_revision.contains(it.metadata().uid.as_str())
+    });
+    sets.collect()
+}
+
+fn is_controlled_by(pod: &Pod, uid: &str) -> bool {
+    let controller = pod.metadata.controller();
+    controller.is_some_and(|owner| owner.uid == uid)
 }
 
 /// # Errors

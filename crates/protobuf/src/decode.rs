@@ -20,8 +20,8 @@ use crate::wire::{Reader, WireValue};
 /// How many lists and objects of JSON may be inside of each other.
 pub(crate) const MAX_DEPTH: usize = 100;
 
-/// How many values an object may have beyond one for each byte of its message. Messages that
-/// Go writes have no more than one for two bytes; those of others may leave out zeros.
+/// How many values an object may have beyond one for each byte of its message. What Go writes
+/// has at least two bytes for a value; other clients may leave out zeros.
 const SPARE_VALUES: usize = 10_000;
 
 /// How many values an object counts for that is not empty, since it takes so much more memory.

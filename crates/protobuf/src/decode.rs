@@ -20,8 +20,8 @@ use crate::wire::{Reader, WireValue};
 /// How many lists and objects of JSON may be inside of each other.
 pub(crate) const MAX_DEPTH: usize = 100;
 
-/// How many values an object may have beyond one for each byte of its message. Messages that
-/// Go writes have no more than one for two bytes; those of others may leave out zeros.
+/// How many values an object may have beyond one for each byte of its message. What Go writes
+/// has at least two bytes for a value; other clients may leave out zeros.
 const SPARE_VALUES: usize = 10_000;
 
 /// How many values an object counts for that is not empty, since it takes so much more memory.
@@ -49,6 +49,9 @@ pub(crate) fn json(bytes: &[u8], max_depth: usize) -> Result<Value, Fault> {
 
 /// A text, in which each byte that is not of UTF-8 is replaced, as Go's JSON does.
 pub(crate) fn text(bytes: &[u8]) -> String {
+    if let Ok(text) = str::from_utf8(bytes) {
+        return text.to_owned();
+    }
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
@@ -76,17 +79,15 @@ impl Decoder {
         let found = Found::in_parts(&message.fields, parts)?;
         for (index, field) in message.fields.iter().enumerate() {
             let values = found.of_field(index);
-            let done = match (field.presence, field.element) {
-                (Presence::Inline, Element::Message(id)) => bytes_of(values).and_then(|parts| {
-                    self.fields_into(Table::get().message(id), &parts, depth, object)
-                }),
-                _ => self.field(field, values, depth).map(|value| {
-                    if let Some(value) = value {
-                        object.insert(field.name.to_owned(), value);
-                    }
-                }),
-            };
-            done.map_err(|fault| fault.in_field(field.name))?;
+            if let (Presence::Inline, Element::Message(id)) = (field.presence, field.element) {
+                let message = Table::get().message(id);
+                self.fields_into(message, &bytes_of(values)?, depth, object)?;
+                continue;
+            }
+            let value = self.field(field, values, depth);
+            if let Some(value) = value.map_err(|fault| fault.in_field(field.name))? {
+                object.insert(field.name.to_owned(), value);
+            }
         }
         Ok(())
     }
@@ -95,7 +96,7 @@ impl Decoder {
     fn field(
         &mut self,
         field: &Field,
-        values: &[WireValue<'_>],
+        values: &[Occurrence<'_>],
         depth: usize,
     ) -> Result<Option<Value>, Fault> {
         let is_scalar = field.shape == Shape::One && field.element != Element::Bytes;
@@ -121,14 +122,14 @@ impl Decoder {
     fn list(
         &mut self,
         element: Element,
-        values: &[WireValue<'_>],
+        values: &[Occurrence<'_>],
         depth: usize,
     ) -> Result<Value, Fault> {
         self.count(1)?;
         let mut list = Vec::new();
         for value in values {
             let index = list.len();
-            let done = match (element, value) {
+            let done = match (element, value.value) {
                 // Numbers may stand together, as the bytes of one field.
                 (Element::Int32 | Element::Int64 | Element::Bool, WireValue::Bytes(packed)) => {
                     self.packed(element, packed, &mut list)
@@ -152,7 +153,8 @@ impl Decoder {
         let mut reader = Reader(bytes);
         while !reader.0.is_empty() {
             let number = reader.varint().map_err(Fault::new)?;
-            list.push(self.element(element, &[WireValue::Varint(number)], 0)?);
+            let value = WireValue::Varint(number);
+            list.push(self.element(element, &[Occurrence { field: 0, value }], 0)?);
         }
         Ok(())
     }
@@ -161,7 +163,7 @@ impl Decoder {
     fn map(
         &mut self,
         element: Element,
-        entries: &[WireValue<'_>],
+        entries: &[Occurrence<'_>],
         depth: usize,
     ) -> Result<Value, Fault> {
         if depth > MAX_DEPTH {
@@ -184,7 +186,7 @@ impl Decoder {
     fn element(
         &mut self,
         element: Element,
-        values: &[WireValue<'_>],
+        values: &[Occurrence<'_>],
         depth: usize,
     ) -> Result<Value, Fault> {
         self.count(1)?;
@@ -208,7 +210,7 @@ impl Decoder {
     fn message(
         &mut self,
         id: MessageId,
-        values: &[WireValue<'_>],
+        values: &[Occurrence<'_>],
         depth: usize,
     ) -> Result<Value, Fault> {
         let message = Table::get().message(id);
@@ -233,59 +235,57 @@ impl Decoder {
     }
 }
 
-/// What stands on the wire for each field of a message.
-struct Found<'a> {
-    /// Sorted by field.
-    values: Vec<WireValue<'a>>,
-    /// Where the values of each field begin.
-    starts: Vec<usize>,
+/// What stands on the wire for a field, which is known by its place among the fields.
+#[derive(Clone, Copy)]
+struct Occurrence<'a> {
+    field: usize,
+    value: WireValue<'a>,
 }
+
+/// What stands on the wire for all fields of a message, field by field.
+struct Found<'a>(Vec<Occurrence<'a>>);
 
 impl<'a> Found<'a> {
     fn in_parts(fields: &[Field], parts: &[&'a [u8]]) -> Result<Found<'a>, Fault> {
-        let index = |number: u64| {
+        let place = |number: u64| {
             let found = fields.binary_search_by_key(&number, |field| field.number.into());
             found.ok()
         };
-        Found::collect(fields.len(), index, parts)
+        Found::collect(place, parts)
     }
 
     fn of_numbers(numbers: &[u64], parts: &[&'a [u8]]) -> Result<Found<'a>, Fault> {
-        let index = |number: u64| numbers.iter().position(|it| *it == number);
-        Found::collect(numbers.len(), index, parts)
+        Found::collect(|number| numbers.iter().position(|it| *it == number), parts)
     }
 
-    /// Collects the fields that have an index; the others are not known and passed over.
+    /// Collects the fields that have a place; the others are not known and passed over.
     fn collect(
-        count: usize,
-        index: impl Fn(u64) -> Option<usize>,
+        place: impl Fn(u64) -> Option<usize>,
         parts: &[&'a [u8]],
     ) -> Result<Found<'a>, Fault> {
         let mut found = Vec::new();
         for part in parts {
             let mut reader = Reader(part);
             while let Some((number, value)) = reader.next_field().map_err(Fault::new)? {
-                if let Some(index) = index(number) {
-                    found.push((index, value));
+                if let Some(field) = place(number) {
+                    found.push(Occurrence { field, value });
                 }
             }
         }
         // What stands for one field keeps its order.
-        found.sort_by_key(|(index, _)| *index);
-        let starts = (0..=count).map(|field| found.partition_point(|(index, _)| *index < field));
-        Ok(Found {
-            starts: starts.collect(),
-            values: found.into_iter().map(|(_, value)| value).collect(),
-        })
+        found.sort_by_key(|occurrence| occurrence.field);
+        Ok(Found(found))
     }
 
-    fn of_field(&self, index: usize) -> &[WireValue<'a>] {
-        &self.values[self.starts[index]..self.starts[index + 1]]
+    fn of_field(&self, field: usize) -> &[Occurrence<'a>] {
+        let start = self.0.partition_point(|it| it.field < field);
+        let len = self.0[start..].partition_point(|it| it.field == field);
+        &self.0[start..start + len]
     }
 }
 
-fn bytes_of<'a>(values: &[WireValue<'a>]) -> Result<Vec<&'a [u8]>, Fault> {
-    values.iter().map(|value| bytes(*value)).collect()
+fn bytes_of<'a>(values: &[Occurrence<'a>]) -> Result<Vec<&'a [u8]>, Fault> {
+    values.iter().map(|it| bytes(it.value)).collect()
 }
 
 fn bytes(value: WireValue<'_>) -> Result<&[u8], Fault> {
@@ -295,15 +295,15 @@ fn bytes(value: WireValue<'_>) -> Result<&[u8], Fault> {
     }
 }
 
-fn last_bytes<'a>(values: &[WireValue<'a>]) -> Result<Option<&'a [u8]>, Fault> {
-    values.last().map(|value| bytes(*value)).transpose()
+fn last_bytes<'a>(values: &[Occurrence<'a>]) -> Result<Option<&'a [u8]>, Fault> {
+    values.last().map(|it| bytes(it.value)).transpose()
 }
 
-fn last_varint(values: &[WireValue<'_>]) -> Result<u64, Fault> {
-    match values.last() {
+fn last_varint(values: &[Occurrence<'_>]) -> Result<u64, Fault> {
+    match values.last().map(|it| it.value) {
         None => Ok(0),
-        Some(WireValue::Varint(number)) => Ok(*number),
-        Some(other) => Err(wrong_type("a varint", *other)),
+        Some(WireValue::Varint(number)) => Ok(number),
+        Some(other) => Err(wrong_type("a varint", other)),
     }
 }
 
@@ -320,11 +320,11 @@ fn wrong_type(expected: &str, found: WireValue<'_>) -> Fault {
     ))
 }
 
-fn double(values: &[WireValue<'_>]) -> Result<Value, Fault> {
-    let number = match values.last() {
+fn double(values: &[Occurrence<'_>]) -> Result<Value, Fault> {
+    let number = match values.last().map(|it| it.value) {
         None => 0.0,
-        Some(WireValue::Fixed64(bits)) => f64::from_bits(*bits),
-        Some(other) => return Err(wrong_type("eight bytes", *other)),
+        Some(WireValue::Fixed64(bits)) => f64::from_bits(bits),
+        Some(other) => return Err(wrong_type("eight bytes", other)),
     };
     // Go writes whole numbers without a point. Below 2^53 all of them are exact.
     if number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0 {
@@ -335,7 +335,7 @@ fn double(values: &[WireValue<'_>]) -> Result<Value, Fault> {
 }
 
 /// Seconds (1) and nanoseconds (2); nothing at all is no time.
-fn time(values: &[WireValue<'_>], precision: Precision) -> Result<Value, Fault> {
+fn time(values: &[Occurrence<'_>], precision: Precision) -> Result<Value, Fault> {
     let bytes = last_bytes(values)?.unwrap_or_default();
     if bytes.is_empty() {
         return Ok(Value::Null);
@@ -358,7 +358,7 @@ fn time(values: &[WireValue<'_>], precision: Precision) -> Result<Value, Fault> 
 }
 
 /// A text (1), canonical in JSON whatever it is on the wire.
-fn quantity(values: &[WireValue<'_>]) -> Result<Value, Fault> {
+fn quantity(values: &[Occurrence<'_>]) -> Result<Value, Fault> {
     let found = Found::of_numbers(&[1], &bytes_of(values)?)?;
     let Some(bytes) = last_bytes(found.of_field(0))? else {
         return Ok(Value::from("0"));
@@ -372,7 +372,7 @@ fn quantity(values: &[WireValue<'_>]) -> Result<Value, Fault> {
 }
 
 /// Which of both (1), the number (2) and the text (3).
-fn int_or_string(values: &[WireValue<'_>]) -> Result<Value, Fault> {
+fn int_or_string(values: &[Occurrence<'_>]) -> Result<Value, Fault> {
     let found = Found::of_numbers(&[1, 2, 3], &bytes_of(values)?)?;
     Ok(match last_varint(found.of_field(0))? {
         0 => Value::from(last_varint(found.of_field(1))? as i32),
@@ -385,7 +385,7 @@ fn int_or_string(values: &[WireValue<'_>]) -> Result<Value, Fault> {
 }
 
 /// JSON (1).
-fn raw(values: &[WireValue<'_>], max_depth: usize) -> Result<Value, Fault> {
+fn raw(values: &[Occurrence<'_>], max_depth: usize) -> Result<Value, Fault> {
     let found = Found::of_numbers(&[1], &bytes_of(values)?)?;
     match last_bytes(found.of_field(0))? {
         None | Some([]) => Ok(Value::Null),

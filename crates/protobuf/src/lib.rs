@@ -42,9 +42,9 @@
 //! # Limits
 //!
 //! Time and memory are linear in the size of the body. An object may have 100 lists and objects
-//! inside of each other, and about as many values as its message has bytes, which is twice what
-//! Go would write at most; beyond that it is refused, as two bytes could become a whole
-//! container otherwise.
+//! inside of each other, and 10,000 values more than its message has bytes, where an object
+//! counts for four; beyond that it is refused, as two bytes could become a whole container
+//! otherwise.
 //!
 //! # Differences from Go
 //!

@@ -135,6 +135,12 @@ fn mistakes_are_told_with_their_place() {
         object("Pod", &[image]).unwrap_err(),
         "spec.containers[0].image: wrong wire type: expected bytes, found a varint"
     );
+    // In JSON the source of a volume is not a field of its own.
+    let volume = bytes(1, bytes(2, [8, 1]));
+    assert_eq!(
+        object("Pod", &[bytes(2, volume)]).unwrap_err(),
+        "spec.volumes[0].hostPath: wrong wire type: expected bytes, found a varint"
+    );
     assert_eq!(
         object("Pod", &[vec![0x0a, 5, 1]]).unwrap_err(),
         "Pod: the bytes end within a field"

@@ -9,6 +9,7 @@ use outrank_api::decode::Typed;
 use outrank_api::resource_type::ResourceType;
 use outrank_api::types::{LimitRange, PriorityClass, RuntimeClass};
 use outrank_store::{Key, ListQuery, Range, Store};
+use serde::de::DeserializeOwned;
 
 use crate::stored_object::StoredObject;
 
@@ -105,10 +106,10 @@ impl Cluster for Lookups<'_> {
 }
 
 /// The objects of a type in a namespace, by name. One that cannot be read is left out.
-pub(crate) fn typed_within<T: Typed>(store: &Store<StoredObject>, namespace: &str) -> Vec<T>
-where
-    T: serde::de::DeserializeOwned,
-{
+pub(crate) fn typed_within<T: Typed + DeserializeOwned>(
+    store: &Store<StoredObject>,
+    namespace: &str,
+) -> Vec<T> {
     let entries = entries_within(store, &T::KIND.resource().to_string(), namespace);
     let objects = entries.into_iter();
     let objects = objects.map(|entry| serde_json::from_slice(entry.value.json()));

@@ -32,13 +32,16 @@ pub struct ServedTypes {
 
 /// Resources that are stored in another version, or under another group, than some of those in
 /// which they are served: served as, stored as.
-const STORED_AS: [((&str, &str, &str), (&str, &str)); 2] = [
+const STORED_AS: [(Path, (&str, &str)); 2] = [
     (("events.k8s.io", "v1", "events"), ("v1", "Event")),
     (
         ("autoscaling", "v1", "horizontalpodautoscalers"),
         ("autoscaling/v2", "HorizontalPodAutoscaler"),
     ),
 ];
+
+/// Group, version and plural.
+type Path = (&'static str, &'static str, &'static str);
 
 impl ServedTypes {
     /// The built-in types, and these custom ones.

@@ -11,9 +11,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use outrank_api::decode::{Object, ObjectKind};
-use outrank_api::types::{Node, PersistentVolume, PersistentVolumeClaim, SELECTED_NODE};
+use outrank_api::types::Node;
 use outrank_apiserver::server::{ApiServer, Changed};
-use outrank_controllers::volumes::PersistentVolumeBinder;
+use outrank_controllers::volumes::bind_waiting;
 use outrank_controllers::{Change, Key, Kind, Stored};
 use outrank_store::{ListQuery, Range};
 use serde_json::{Value, json};
@@ -244,37 +244,9 @@ impl Upkeep {
     /// Binds claims to volumes, and has volumes made for them.
     fn bind_volumes(&self) {
         let all = || self.objects.values().filter_map(|it| it.object());
-        let unbound: Vec<PersistentVolumeClaim> = all()
-            .filter_map(Object::get::<PersistentVolumeClaim>)
-            .filter(|claim| is_unbound(claim))
-            .cloned()
-            .collect();
-        if unbound.is_empty() {
-            return;
-        }
         let nodes: Vec<Node> = all().filter_map(Object::get::<Node>).cloned().collect();
         let storage: Vec<Object> = all().filter(|it| it.kind().is_storage()).cloned().collect();
-        let mut binder = PersistentVolumeBinder::new(&nodes, &storage);
-        let volumes: Vec<&PersistentVolume> = all().filter_map(Object::get).collect();
-        for volume in volumes {
-            if let Some(claim) = &volume.spec.claim_ref {
-                let name = (claim.namespace.clone(), claim.name.clone());
-                if binder.claim(&name).is_some_and(is_unbound) {
-                    binder.bind(&name, &volume.metadata.name);
-                }
-            }
-        }
-        for claim in &unbound {
-            let metadata = &claim.metadata;
-            let name = (metadata.namespace.clone(), metadata.name.clone());
-            if let Some(node) = metadata.annotations.get(SELECTED_NODE)
-                && binder.claim(&name).is_some_and(is_unbound)
-            {
-                binder.provision(&name, node);
-            }
-        }
-        binder.bind_claims();
-        for object in binder.take_changes() {
+        for object in bind_waiting(&nodes, &storage) {
             let mut value = object.to_value();
             if let Value::Object(metadata) = &mut value["metadata"] {
                 metadata.remove("resourceVersion");
@@ -374,8 +346,4 @@ fn is_same(old: &Value, new: &Value) -> bool {
     parts
         .iter()
         .all(|it| empty(old.pointer(it)) == empty(new.pointer(it)))
-}
-
-fn is_unbound(claim: &PersistentVolumeClaim) -> bool {
-    claim.spec.volume_name.is_empty() && claim.metadata.deletion_timestamp.is_none()
 }

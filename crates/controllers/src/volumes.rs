@@ -129,6 +129,41 @@ pub struct BoundClaims {
     pub unbound: BTreeMap<ClaimName, Unbound>,
 }
 
+/// Binds the claims that can be bound now, and has volumes made for those of which a scheduler has
+/// said for which node: the claims and volumes that change. `nodes` and `storage` are all that there
+/// are. Nothing is looked at if no claim waits.
+pub fn bind_waiting(nodes: &[Node], storage: &[Object]) -> Vec<Object> {
+    let waiting = |claim: &PersistentVolumeClaim| {
+        claim.spec.volume_name.is_empty() && claim.metadata.deletion_timestamp.is_none()
+    };
+    let claims = storage
+        .iter()
+        .filter_map(Object::get::<PersistentVolumeClaim>);
+    let claims: Vec<&PersistentVolumeClaim> = claims.filter(|it| waiting(it)).collect();
+    if claims.is_empty() {
+        return Vec::new();
+    }
+    let mut binder = PersistentVolumeBinder::new(nodes, storage);
+    for volume in storage.iter().filter_map(Object::get::<PersistentVolume>) {
+        if let Some(claim) = &volume.spec.claim_ref {
+            let name = (claim.namespace.clone(), claim.name.clone());
+            if binder.claim(&name).is_some_and(waiting) {
+                binder.bind(&name, &volume.metadata.name);
+            }
+        }
+    }
+    for claim in claims {
+        let name = claim_name(claim);
+        if let Some(node) = claim.metadata.annotations.get(SELECTED_NODE)
+            && binder.claim(&name).is_some_and(waiting)
+        {
+            binder.provision(&name, node);
+        }
+    }
+    binder.bind_claims();
+    binder.take_changes()
+}
+
 impl PersistentVolumeBinder {
     /// Takes in nodes, and of other objects claims, volumes, storage classes and CSINodes.
     pub fn new(nodes: &[Node], objects: &[Object]) -> Self {

@@ -24,10 +24,10 @@ use outrank_controllers::virtual_cluster::{PodLife, VirtualCluster};
 use outrank_controllers::{Controllers, Write};
 use outrank_engine::EngineConfig;
 use outrank_engine::extensions::Extensions;
+use outrank_node::kubelets::Kubelets;
 use outrank_scheduler::Scheduler;
 
 use drain::Drains;
-use kubelets::Kubelets;
 
 pub use input::doubts;
 pub use report::{SimulationReport, WaitingPod};

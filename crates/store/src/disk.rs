@@ -220,12 +220,17 @@ fn open_newest(file: &Path) -> Result<(Database, GuardedFile), OpenError> {
         let database = builder().create_with_backend(guarded.clone())?;
         Ok((database, guarded))
     };
-    if other_is_newer(&header)
-        && let Ok(newer) = open(Slot::Other)
-    {
-        return Ok(newer);
+    let open_valid = || {
+        open(Slot::Valid).map_err(|error: DatabaseError| database_error(file, "open", error.into()))
+    };
+    // Always first: if the valid commit is damaged, the other one is no substitute, whatever it says.
+    let valid = open_valid()?;
+    if !other_is_newer(&header) {
+        return Ok(valid);
     }
-    open(Slot::Valid).map_err(|error: DatabaseError| database_error(file, "open", error.into()))
+    // The file can only be opened once at a time.
+    drop(valid);
+    open(Slot::Other).or_else(|_| open_valid())
 }
 
 /// Shows all objects to `visit`, and returns the newest version.

@@ -346,13 +346,13 @@ fn limits_are_kept() {
 
     assert_eq!(
         refused(create("a", 93)),
-        "pods a cannot be written: the store is limited to 100 bytes for one object; delete what is not needed"
+        "pods a cannot be written: an object may take 100 bytes at most"
     );
     create("a", 80).unwrap();
     create("b", 80).unwrap();
-    assert!(refused(create("c", 80)).contains("limited to 200 bytes of objects"));
+    assert!(refused(create("c", 80)).contains("takes 200 bytes at most"));
     create("c", 0).unwrap();
-    assert!(refused(create("d", 0)).contains("limited to 3 objects"));
+    assert!(refused(create("d", 0)).contains("takes 3 objects at most"));
     assert_eq!(store.usage().bytes, 88 + 88 + 8 + 15);
 
     // What makes room in the same commit counts.
@@ -362,7 +362,7 @@ fn limits_are_kept() {
     ];
     assert_eq!(store.commit(swap).unwrap().len(), 2);
     let grow = Operation::update(key("c"), None, note(20));
-    assert!(refused(store.commit(vec![grow])).contains("200 bytes"));
+    assert!(refused(store.commit(vec![grow])).contains("takes 200 bytes"));
     assert_eq!(store.usage().objects, 3);
 }
 

@@ -214,6 +214,11 @@ pub(crate) fn field(type_name: &str, name: &str) -> Option<&'static Field> {
     schema().types.get(type_name)?.get(name)
 }
 
+/// Whether values of the type have one owner.
+pub(crate) fn is_whole(type_name: &str) -> bool {
+    schema().whole.contains(type_name)
+}
+
 /// The fields of a type that are never absent, be they zero.
 pub(crate) fn present_fields(type_name: &str) -> &'static [&'static str] {
     schema().present.get(type_name).map_or(&[], Vec::as_slice)

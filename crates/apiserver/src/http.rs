@@ -316,7 +316,13 @@ fn write_headers(headers: &mut HeaderMap, answer: &Answer) {
         HeaderName::from_static("audit-id"),
         &Uuid::new_v4().to_string(),
     );
-    set(header::CACHE_CONTROL, "no-cache, private");
+    match answer.may_be_kept {
+        true => set(header::CACHE_CONTROL, "public, immutable"),
+        false => set(header::CACHE_CONTROL, "no-cache, private"),
+    }
+    if let Some(location) = &answer.location {
+        set(header::LOCATION, location);
+    }
     set(header::CONTENT_TYPE, answer.content_type);
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     if let Some(etag) = &answer.etag {

@@ -55,6 +55,9 @@ impl Client {
     /// The server's answer, if it refuses.
     pub fn make(&self, object: Value) -> Result<(), Status> {
         let target = self.target_of(&object)?;
+        if !target.name.is_empty() && self.server.get(&target).is_ok() {
+            return Ok(());
+        }
         match self.server.create(&target, object, &self.options()) {
             Err(status) if status.code == 409 => Ok(()),
             outcome => outcome.map(|_| ()),

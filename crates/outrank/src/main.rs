@@ -4,8 +4,11 @@ mod admission;
 mod bench;
 mod completion;
 mod config;
+mod live;
+mod node;
 mod progress;
 mod rehearse;
+mod snapshot;
 mod table;
 mod up;
 
@@ -27,6 +30,8 @@ struct Arguments {
 enum Command {
     Rehearse(Box<rehearse::Rehearse>),
     Up(Box<up::Up>),
+    Node(node::Node),
+    Snapshot(snapshot::Snapshot),
     Config(config::Config),
     Bench(bench::Bench),
     Completion(completion::Completion),
@@ -36,6 +41,8 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Rehearse(arguments) => rehearse::main(&arguments),
         Command::Up(arguments) => up::main(&arguments),
+        Command::Node(arguments) => node::main(&arguments),
+        Command::Snapshot(arguments) => snapshot::main(&arguments),
         Command::Config(arguments) => config::main(&arguments),
         Command::Bench(arguments) => bench::main(&arguments),
         Command::Completion(arguments) => completion::main(&arguments),

@@ -5,8 +5,8 @@
 //! the file is damaged; an older commit is never taken for the newest. Only that flag is a bit that
 //! no checksum covers. If it fell over, the commit before the last would be taken for the last, and
 //! nothing would look wrong, except that the other slot is newer. That is also what is left if a
-//! process dies between the two steps. In both cases the newer commit can be taken if it is whole: it
-//! was either acknowledged, or about to be.
+//! process dies between the two steps. In both cases, if both commits are whole, the newer one can be
+//! taken: it was either acknowledged, or about to be.
 //!
 //! Source: redb's `docs/design.md`, file format 3.
 

@@ -58,8 +58,9 @@ impl Disk {
         }
         // What the database library does not expect of a damaged file, it answers with a panic.
         let opened = catch_unwind(AssertUnwindSafe(|| open_sound(&file, visit)));
-        let (database, version) =
-            opened.unwrap_or_else(|_| Err(damaged(&file, "it makes no sense to the database")))?;
+        let (database, version) = opened.unwrap_or_else(|_| {
+            Err(damaged(&file, "reading it has failed in an unexpected way"))
+        })?;
         let disk = Self {
             database,
             file,
@@ -166,11 +167,23 @@ fn create(directory: &Path, file: &Path) -> Result<(), OpenError> {
         .map_err(|source| io_error("create", &new, source))?;
     initialize(handle).map_err(|error| database_error(&new, "create", error))?;
     fs::rename(&new, file).map_err(|source| io_error("create", file, source))?;
-    // The new name must be on the disk before anything that is written under it is acknowledged.
-    #[cfg(unix)]
-    File::open(directory)
-        .and_then(|directory| directory.sync_all())
-        .map_err(|source| io_error("write", directory, source))?;
+    // The names must be on the disk before anything that is written under them is acknowledged.
+    sync_directory(directory)?;
+    directory.parent().map_or(Ok(()), sync_directory)
+}
+
+/// Makes sure that the names in a directory are on the disk, where the system has a way to do so.
+fn sync_directory(directory: &Path) -> Result<(), OpenError> {
+    // The parent of a relative name is empty.
+    let directory = match directory.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => directory,
+    };
+    if cfg!(unix) {
+        File::open(directory)
+            .and_then(|directory| directory.sync_all())
+            .map_err(|source| io_error("write", directory, source))?;
+    }
     Ok(())
 }
 
@@ -220,12 +233,17 @@ fn open_newest(file: &Path) -> Result<(Database, GuardedFile), OpenError> {
         let database = builder().create_with_backend(guarded.clone())?;
         Ok((database, guarded))
     };
-    if other_is_newer(&header)
-        && let Ok(newer) = open(Slot::Other)
-    {
-        return Ok(newer);
+    let open_valid = || {
+        open(Slot::Valid).map_err(|error: DatabaseError| database_error(file, "open", error.into()))
+    };
+    // Always first: if the valid commit is damaged, the other one is no substitute, whatever it says.
+    let valid = open_valid()?;
+    if !other_is_newer(&header) {
+        return Ok(valid);
     }
-    open(Slot::Valid).map_err(|error: DatabaseError| database_error(file, "open", error.into()))
+    // The file can only be opened once at a time.
+    drop(valid);
+    open(Slot::Other).or_else(|_| open_valid())
 }
 
 /// Shows all objects to `visit`, and returns the newest version.

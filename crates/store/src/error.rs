@@ -73,7 +73,7 @@ pub enum CommitError {
         actual: u64,
     },
     /// A limit of [`Options`](crate::Options) is reached.
-    #[error("{key} cannot be written: the store is limited to {limit}; delete what is not needed")]
+    #[error("{key} cannot be written: {limit}")]
     Full {
         /// Which operation.
         index: usize,
@@ -92,13 +92,13 @@ pub enum CommitError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Limit {
     /// [`Options::max_objects`](crate::Options::max_objects).
-    #[error("{0} objects")]
+    #[error("the store is full, as it takes {0} objects at most; delete some that are not needed")]
     Objects(usize),
     /// [`Options::max_bytes`](crate::Options::max_bytes).
-    #[error("{0} bytes of objects")]
+    #[error("the store is full, as it takes {0} bytes at most; delete objects that are not needed")]
     Bytes(u64),
     /// [`Options::max_object_bytes`](crate::Options::max_object_bytes).
-    #[error("{0} bytes for one object")]
+    #[error("an object may take {0} bytes at most")]
     ObjectBytes(usize),
 }
 

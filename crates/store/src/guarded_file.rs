@@ -27,6 +27,8 @@ pub(crate) struct GuardedFile {
 
 struct Shared {
     file: FileBackend,
+    /// Its length as long as writes are held back.
+    length: u64,
     /// What waits to be written; none once writes go through.
     waiting: Mutex<Option<Vec<Waiting>>>,
 }
@@ -52,6 +54,7 @@ impl GuardedFile {
         let file = File::options().read(true).write(true).open(path)?;
         let this = Self {
             shared: Arc::new(Shared {
+                length: file.metadata()?.len(),
                 file: FileBackend::new(file)?,
                 waiting: Mutex::new(Some(Vec::new())),
             }),
@@ -93,13 +96,15 @@ impl GuardedFile {
 
 impl StorageBackend for GuardedFile {
     fn len(&self) -> io::Result<u64> {
-        let length = self.shared.file.len()?;
         let waiting = lock(&self.shared.waiting);
-        let set = waiting.iter().flatten().rev().find_map(|one| match one {
+        let Some(waiting) = waiting.as_ref() else {
+            return self.shared.file.len();
+        };
+        let set = waiting.iter().rev().find_map(|one| match one {
             Waiting::Length(length) => Some(*length),
             _ => None,
         });
-        Ok(set.unwrap_or(length))
+        Ok(set.unwrap_or(self.shared.length))
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
@@ -108,11 +113,11 @@ impl StorageBackend for GuardedFile {
             drop(waiting);
             return self.shared.file.read(offset, out);
         };
-        let there = self.shared.file.len()?.saturating_sub(offset);
+        let there = self.shared.length.saturating_sub(offset);
         let there = usize::try_from(there).unwrap_or(usize::MAX).min(out.len());
         self.shared.file.read(offset, &mut out[..there])?;
         out[there..].fill(0);
-        let mut length = self.shared.file.len()?;
+        let mut length = self.shared.length;
         for one in waiting {
             match one {
                 Waiting::Bytes { offset: at, bytes } => overlay(out, offset, bytes, *at),

@@ -61,7 +61,18 @@
 //! All objects are in memory, in a sorted map for each resource. Beside it is the history, the latest
 //! changes in order, within the limits of [`Options`]. A watch is a place in that history and holds
 //! nothing else, so slow watches cost no memory; a list of the past is the present with the history
-//! taken back.
+//! taken back. Writes come one after the other, and each wakes only the watches that it concerns.
+//!
+//! A store on disk ([`Store::open`]) has the same objects in a database file, and no history: what
+//! clients saw before a restart they have to list again, and are told so. It gives three promises more:
+//!
+//! * **What is acknowledged stays**, through `kill -9` and power failure: [`Store::commit`] returns when
+//!   the disk has it. Commits that wait at the same time share one flush of the disk.
+//! * **Nobody sees what might still be lost.** Readers do not wait for the disk either: they see what
+//!   was there before.
+//! * **Nothing is repaired by guessing.** A file that is not right in all parts is refused, with what is
+//!   wrong, and not touched ([`OpenError`]). What an unclean end leaves is no damage: the latest commit is
+//!   there or not.
 
 mod change;
 mod clock;

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use common::Note;
+use common::{Note, quick_directory};
 use outrank_store::{
     Change, ChangeKind, CommitError, Gone, Key, ListError, ListQuery, Operation, Options, Range,
     Remaining, Store, Watch,
@@ -486,11 +486,11 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(40) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     #[test]
     fn on_disk(steps in steps(), history_changes in 0..20_usize) {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = quick_directory();
         let mut pair = Pair::new(Some(directory.path()), history_changes);
         steps.iter().for_each(|step| pair.step(step));
         pair.finish();

@@ -64,6 +64,12 @@ impl Random {
     pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
+
+    /// A length below 2 to the power of `bits`; short ones are as likely as long ones.
+    pub fn length(&mut self, bits: u64) -> usize {
+        let limit = 1 << self.below(bits + 1);
+        self.below(limit) as usize
+    }
 }
 
 /// The seed that the environment sets to repeat a failure, or one of the time; printed.
@@ -76,4 +82,9 @@ pub fn seed() -> u64 {
     };
     println!("SEED={seed}");
     seed
+}
+
+/// A new directory, in memory where that can be had: for what does not depend on how long a disk takes.
+pub fn quick_directory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
 }

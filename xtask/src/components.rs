@@ -8,6 +8,7 @@ mod kubelet;
 mod priority;
 mod quota;
 mod taint_eviction;
+mod validation;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -22,6 +23,7 @@ const PARTS: &[Part] = &[
     priority::answer,
     quota::answer,
     taint_eviction::answer,
+    validation::answer,
 ];
 
 /// Holds a record of a topic against our answer. `None` if the topic is not served here, or not

@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use crate::diagnostic::{FieldPath, Finding};
 use crate::names::{quoted, quoted_json};
+use crate::quantity::Quantity;
 
 /// The kind of a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,6 +40,8 @@ pub enum FieldErrorType {
     Duplicate,
     /// The value is too long; it is not shown.
     TooLong,
+    /// The value names something that is not there.
+    NotFound,
 }
 
 impl FieldErrorType {
@@ -51,6 +54,7 @@ impl FieldErrorType {
             Self::Forbidden => "FieldValueForbidden",
             Self::Duplicate => "FieldValueDuplicate",
             Self::TooLong => "FieldValueTooLong",
+            Self::NotFound => "FieldValueNotFound",
         }
     }
 
@@ -62,6 +66,7 @@ impl FieldErrorType {
             Self::Forbidden => "Forbidden",
             Self::Duplicate => "Duplicate value",
             Self::TooLong => "Too long",
+            Self::NotFound => "Not found",
         }
     }
 }
@@ -70,9 +75,22 @@ impl FieldErrorType {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadValue(String);
 
+impl BadValue {
+    /// A value that is shown as this JSON, with the fields in their order.
+    pub(crate) fn json(text: String) -> Self {
+        Self(text)
+    }
+}
+
 impl From<&str> for BadValue {
     fn from(text: &str) -> Self {
         Self(quoted(text))
+    }
+}
+
+impl From<&Quantity> for BadValue {
+    fn from(amount: &Quantity) -> Self {
+        amount.to_string().as_str().into()
     }
 }
 
@@ -146,7 +164,11 @@ impl FieldError {
     }
 
     /// The value is none of `supported`.
-    pub fn not_supported(path: impl Into<FieldPath>, value: &str, supported: &[&str]) -> Self {
+    pub fn not_supported(
+        path: impl Into<FieldPath>,
+        value: impl Into<BadValue>,
+        supported: &[&str],
+    ) -> Self {
         let supported: Vec<String> = supported.iter().map(|value| quoted(value)).collect();
         let detail = match supported.is_empty() {
             true => String::new(),
@@ -168,6 +190,21 @@ impl FieldError {
     /// The value stands twice.
     pub fn duplicate(path: impl Into<FieldPath>, value: impl Into<BadValue>) -> Self {
         Self::new(FieldErrorType::Duplicate, path, Some(value.into()), "")
+    }
+
+    /// What the value names is not there. `detail` may be empty.
+    pub fn not_found(
+        path: impl Into<FieldPath>,
+        value: impl Into<BadValue>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self::new(FieldErrorType::NotFound, path, Some(value.into()), detail)
+    }
+
+    /// The same with a detail.
+    pub(crate) fn because(mut self, detail: impl Into<String>) -> Self {
+        self.detail = detail.into();
+        self
     }
 
     /// The value has more than `bytes_max` bytes.
@@ -246,6 +283,7 @@ mod tests {
                 "a: Forbidden: not now",
             ),
             (FieldError::duplicate("a", "x"), "a: Duplicate value: \"x\""),
+            (FieldError::not_found("a", "x", ""), "a: Not found: \"x\""),
             (
                 FieldError::too_long("a", 7),
                 "a: Too long: may not be more than 7 bytes",

@@ -21,6 +21,7 @@
 //! * [`request_body`], [`patch`], [`managed_fields`]: what it reads, how it changes objects,
 //!   and who owns what was written;
 //! * [`resource_type`]: what it serves, and what that is called;
+//! * [`written_form`]: the form in which it keeps objects;
 //! * [`metadata`]: what it demands of the metadata of every object, and writes into it;
 //! * [`diagnostic`]: mistakes, with their places.
 //!
@@ -40,6 +41,7 @@ pub mod diagnostic;
 pub mod document;
 pub mod field_error;
 pub mod fields;
+mod fields_of;
 pub mod labels;
 pub mod limit_range;
 pub mod managed_fields;
@@ -60,3 +62,4 @@ pub mod time;
 pub mod types;
 pub mod update;
 pub mod validation;
+pub mod written_form;

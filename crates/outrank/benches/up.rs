@@ -159,8 +159,9 @@ impl Running {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let kubeconfig = Kubeconfig::read_from(&self.kubeconfig)?;
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default());
-        Ok(Client::try_from(config.await?)?)
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+        Ok(Client::try_from(config)?)
     }
 
     fn memory_mib(&self) -> Result<u64> {

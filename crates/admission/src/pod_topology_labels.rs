@@ -10,6 +10,7 @@ use outrank_api::types::Node;
 
 use crate::chain::{AdmissionPlugin, Attributes, Cluster, Operation};
 
+/// Labels of nodes that say where they are.
 pub const KEYS: [&str; 2] = [
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",

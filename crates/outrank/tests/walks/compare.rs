@@ -71,6 +71,8 @@ pub(crate) fn normal(text: &str) -> String {
     for line in head.lines().filter(|line| !is_of_this_answer(line)) {
         lines.push(line.trim_end().to_owned());
     }
+    // The order of headers says nothing.
+    lines.get_mut(1..).unwrap_or_default().sort_unstable();
     for line in canonical(body).lines() {
         let line = normal_line(line);
         // Lines that say the same again say how often a client looked.
@@ -215,6 +217,10 @@ fn is_age(token: &str) -> bool {
 
 /// A name with marks for its random parts.
 fn name(token: &str) -> String {
+    if let Some((component, "vm" | "outrank")) = token.rsplit_once('-') {
+        // The host on which a component runs.
+        return format!("{component}-<host>");
+    }
     let (token, event) = match token.rsplit_once('.') {
         Some((token, last)) if last.len() == 16 && fits(last, "hhhhhhhhhhhhhhhh") => {
             (token, ".<event>")

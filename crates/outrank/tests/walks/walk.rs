@@ -133,6 +133,13 @@ impl Place {
     /// Takes a step until its answer is the recorded one, or patience ends.
     fn take(&self, topic: &str, command: &Command, patience: Duration) -> Outcome {
         let line = self.line(&command.line);
+        if !is_question(&command.line) {
+            // Whoever changes something has seen that what was there before runs.
+            std::thread::sleep(Duration::from_millis(100));
+            self.stand_in.start_pods();
+        }
+        let closed = closed(topic, command.number);
+        close(&self.api, closed, true);
         let start = Instant::now();
         let mut attempts = 0;
         let (likeness, found) = loop {
@@ -150,6 +157,10 @@ impl Place {
             self.move_on(attempts);
             attempts += 1;
         };
+        if !closed.is_empty() {
+            wait_until_all_are_bound(&self.api);
+            close(&self.api, closed, false);
+        }
         Outcome {
             number: command.number,
             likeness,
@@ -311,11 +322,60 @@ fn prepare(api: &Api, records: &str, topic: &str) {
             }
         }
     }
+    if matches!(topic, "11-drain" | "12-imperative") {
+        wait_for_accounts(api);
+        close(api, &["node-1"], true);
+        make(api, "/apis/apps/v1/namespaces/default/deployments", &left_deployment());
+        wait_until_all_are_bound(api);
+        close(api, &["node-1"], false);
+    }
     if topic == "14-watch-streams" {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "w1"}});
         make(api, "/api/v1/namespaces", &namespace);
     }
     wait_for_accounts(api);
+}
+
+/// The Deployment that the topic about patches leaves behind.
+fn left_deployment() -> Value {
+    let resources = json!({"requests": {"cpu": "100m", "memory": "64Mi"}});
+    let containers =
+        json!([{"name": "app", "image": "registry.example/app:1", "resources": resources}]);
+    json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "dup", "labels": {"app": "dup"}},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "dup"}},
+            "template": {"metadata": {"labels": {"app": "dup"}},
+                "spec": {"containers": containers}}}})
+}
+
+/// Nodes that take no pods during a step. Where several nodes are equally good for pods, any may be
+/// taken; so it is seen to that it is the recorded one, if later steps depend on it.
+fn closed(topic: &str, number: u64) -> &'static [&'static str] {
+    match (topic, number) {
+        ("11-drain", 1) => &["node-2"],
+        _ => &[],
+    }
+}
+
+fn close(api: &Api, nodes: &[&str], is_closed: bool) {
+    let spec = json!({"unschedulable": if is_closed { Value::Bool(true) } else { Value::Null }});
+    for node in nodes {
+        let path = format!("/api/v1/nodes/{node}?fieldManager=kubectl-cordon");
+        let (status, answer) = api.write("PATCH", &path, &json!({"spec": spec}));
+        assert_eq!(status, 200, "{answer}");
+    }
+}
+
+/// Waits until there are pods, and all of them are on nodes.
+fn wait_until_all_are_bound(api: &Api) {
+    for _ in 0..100 {
+        std::thread::sleep(Duration::from_millis(100));
+        let pods = api.get("/api/v1/pods");
+        let pods = pods["items"].as_array().cloned().unwrap_or_default();
+        if !pods.is_empty() && pods.iter().all(|pod| pod["spec"]["nodeName"].is_string()) {
+            return;
+        }
+    }
 }
 
 fn objects(records: &str, topic: &str, name: &str) -> Vec<Value> {

@@ -9,7 +9,9 @@
 
 pub mod components;
 pub mod golden;
+pub mod kubectl;
 mod policies;
+pub mod python_client;
 mod scenarios;
 #[cfg(feature = "schema")]
 pub mod schema;

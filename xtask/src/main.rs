@@ -1,10 +1,10 @@
 //! Development tasks: `cargo xtask --help`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use clap::{Parser, Subcommand};
-use xtask::golden;
+use xtask::{golden, kubectl, python_client};
 
 /// Development tasks of Outrank.
 #[derive(Parser)]
@@ -26,7 +26,9 @@ enum Task {
         #[arg(long)]
         case: Option<String>,
     },
-    /// Run all tests.
+    /// Print the clients that tests need, fetched if need be, as environment variables.
+    Clients,
+    /// Run all tests, with kubectl 1.36 and the Python client, which are fetched if need be.
     Test,
     /// Print the table of Kubernetes types, `crates/api/src/schema/types.txt`.
     #[cfg(feature = "schema")]
@@ -56,6 +58,12 @@ fn run(task: Task) -> anyhow::Result<bool> {
             println!("{report}");
             Ok(report.failed() == 0)
         }
+        Task::Clients => {
+            for (variable, program) in clients()? {
+                println!("{variable}={}", program.display());
+            }
+            Ok(true)
+        }
         Task::Test => test(),
         #[cfg(feature = "schema")]
         Task::Schema => {
@@ -65,11 +73,27 @@ fn run(task: Task) -> anyhow::Result<bool> {
     }
 }
 
-/// Runs all tests of the workspace, with the cargo that runs this.
+/// Runs all tests of the workspace, with the cargo that runs this and the clients that some need.
 fn test() -> anyhow::Result<bool> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .args(["test", "--workspace", "--locked"])
+        .envs(clients()?)
         .status()?;
     Ok(status.success())
+}
+
+/// The clients that tests need, by the environment variables that tell of them.
+fn clients() -> anyhow::Result<[(&'static str, PathBuf); 2]> {
+    let target = target_directory();
+    Ok([
+        (kubectl::VARIABLE, kubectl::provide(&target)?),
+        (python_client::VARIABLE, python_client::provide(&target)?),
+    ])
+}
+
+/// Where cargo builds: `target` of the workspace, unless it is told otherwise.
+fn target_directory() -> PathBuf {
+    let said = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    said.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target"))
 }

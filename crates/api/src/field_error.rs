@@ -39,6 +39,10 @@ pub enum FieldErrorType {
     Duplicate,
     /// The value is too long; it is not shown.
     TooLong,
+    /// A list or map has too many elements.
+    TooMany,
+    /// The value is not of the type that a schema demands.
+    TypeInvalid,
 }
 
 impl FieldErrorType {
@@ -51,17 +55,20 @@ impl FieldErrorType {
             Self::Forbidden => "FieldValueForbidden",
             Self::Duplicate => "FieldValueDuplicate",
             Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
         }
     }
 
     fn text(self) -> &'static str {
         match self {
             Self::Required => "Required value",
-            Self::Invalid => "Invalid value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
             Self::NotSupported => "Unsupported value",
             Self::Forbidden => "Forbidden",
             Self::Duplicate => "Duplicate value",
             Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
         }
     }
 }
@@ -146,7 +153,11 @@ impl FieldError {
     }
 
     /// The value is none of `supported`.
-    pub fn not_supported(path: impl Into<FieldPath>, value: &str, supported: &[&str]) -> Self {
+    pub fn not_supported(
+        path: impl Into<FieldPath>,
+        value: impl Into<BadValue>,
+        supported: &[&str],
+    ) -> Self {
         let supported: Vec<String> = supported.iter().map(|value| quoted(value)).collect();
         let detail = match supported.is_empty() {
             true => String::new(),
@@ -175,6 +186,27 @@ impl FieldError {
         let bytes = if bytes_max == 1 { "byte" } else { "bytes" };
         let detail = format!("may not be more than {bytes_max} {bytes}");
         Self::new(FieldErrorType::TooLong, path, None, detail)
+    }
+
+    /// There are `count` elements, more than `count_max`.
+    pub fn too_many(path: impl Into<FieldPath>, count: i64, count_max: i64) -> Self {
+        let items = if count_max == 1 { "item" } else { "items" };
+        let detail = format!("must have at most {count_max} {items}");
+        Self::new(FieldErrorType::TooMany, path, Some(count.into()), detail)
+    }
+
+    /// The value is not of the type that a schema demands.
+    pub fn type_invalid(
+        path: impl Into<FieldPath>,
+        value: impl Into<BadValue>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self::new(
+            FieldErrorType::TypeInvalid,
+            path,
+            Some(value.into()),
+            detail,
+        )
     }
 
     fn new(
@@ -246,6 +278,14 @@ mod tests {
                 "a: Forbidden: not now",
             ),
             (FieldError::duplicate("a", "x"), "a: Duplicate value: \"x\""),
+            (
+                FieldError::too_many("a", 2, 1),
+                "a: Too many: 2: must have at most 1 item",
+            ),
+            (
+                FieldError::type_invalid("a", "string", "no"),
+                "a: Invalid value: \"string\": no",
+            ),
             (
                 FieldError::too_long("a", 7),
                 "a: Too long: may not be more than 7 bytes",

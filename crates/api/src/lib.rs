@@ -18,8 +18,9 @@
 //! * [`apply`], [`update`]: what `kubectl apply` makes of an object, and what cannot be
 //!   changed;
 //! * [`status`], [`field_error`]: what the API server answers, in its own words;
-//! * [`request_body`], [`patch`], [`managed_fields`]: what it reads, how it changes objects,
-//!   and who owns what was written;
+//! * [`request_body`], [`patch`], [`server_side_apply`], [`managed_fields`]: what it reads, how
+//!   it changes objects, and who owns what was written;
+//! * [`custom_resource`]: kinds that are defined at run time;
 //! * [`resource_type`]: what it serves, and what that is called;
 //! * [`metadata`]: what it demands of the metadata of every object, and writes into it;
 //! * [`diagnostic`]: mistakes, with their places.
@@ -34,6 +35,7 @@
 
 pub mod apply;
 pub mod cron;
+pub mod custom_resource;
 pub mod decode;
 pub mod defaults;
 pub mod diagnostic;
@@ -54,6 +56,7 @@ pub mod quantity;
 pub mod request_body;
 pub mod resource_type;
 pub mod schema;
+pub mod server_side_apply;
 pub mod status;
 pub mod taints;
 pub mod time;

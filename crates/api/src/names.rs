@@ -82,6 +82,24 @@ pub fn dns1123_subdomain_errors(name: &str) -> Vec<String> {
     subdomain_errors(name, "bytes")
 }
 
+/// What is wrong with a DNS label as RFC 1035 has it, which begins with a letter: so services
+/// and names of custom resources are named.
+pub fn dns1035_label_errors(name: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if name.len() > DNS1123_LABEL_MAX_LEN {
+        errors.push(too_long(DNS1123_LABEL_MAX_LEN, "characters"));
+    }
+    if !is_dns1123_label(name) || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        errors.push(pattern_error(
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start \
+             with an alphabetic character, and end with an alphanumeric character",
+            "[a-z]([-a-z0-9]*[a-z0-9])?",
+            &["my-name", "abc-123"],
+        ));
+    }
+    errors
+}
+
 /// How objects of some kind are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {

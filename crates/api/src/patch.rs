@@ -7,6 +7,9 @@
 //! * strategic merge patch ([`strategic`]): as a merge patch, but lists are merged by the keys
 //!   of their elements.
 //!
+//! Server-side apply is a form of its own ([`crate::server_side_apply`]). Custom resources have no
+//! strategic merge patches, since their schemas know no merge keys.
+//!
 //! The object that comes out is read as strictly as the body of any request
 //! ([`crate::request_body`]); if it cannot be read the answer shows it. Sources, Kubernetes 1.36:
 //! `k8s.io/apiserver/pkg/endpoints/handlers/patch.go`, `k8s.io/apimachinery/pkg/runtime/converter.go`
@@ -40,6 +43,7 @@ use crate::request_body::{Body, FieldValidation, duplicates, read_object};
 use crate::resource_type::ResourceType;
 use crate::schema::{self, FieldType};
 use crate::status::{Qualified, Status};
+pub(crate) use convert::{from_map, go_text};
 
 /// How many operations a JSON patch may have.
 pub const OPERATIONS_MAX: usize = 10_000;
@@ -88,6 +92,9 @@ pub fn apply(
             .for_each(|it| it.insert_str(0, "json patch "));
     }
     match patch_type {
+        PatchType::StrategicMerge if resource.type_name.is_none() => {
+            Err(Status::unsupported_media_type(&OF_CUSTOM_RESOURCES))
+        }
         PatchType::StrategicMerge => apply_strategic(resource, live, changes, strange, validation),
         PatchType::Merge => {
             let merged = merge(live, &changes)?;
@@ -101,6 +108,13 @@ pub fn apply(
         }
     }
 }
+
+/// The forms of patches that custom resources know.
+const OF_CUSTOM_RESOURCES: [&str; 3] = [
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    crate::server_side_apply::CONTENT_TYPE,
+];
 
 /// The mistake of a patch that makes no object of the kind.
 fn no_object(shown: &str, why: impl Into<String>) -> Status {

@@ -5,6 +5,10 @@
 //! warning. The texts are those of the Go decoder that the API server uses. Sources, Kubernetes
 //! 1.36: `k8s.io/apiserver/pkg/endpoints/handlers/{create,rest}.go`, `sigs.k8s.io/json`.
 //!
+//! Of an object of a custom resource only the metadata has a type; fields that its schema does
+//! not have are taken out as well, and told. Whether the rest fits the schema is a matter of
+//! validation ([`crate::custom_resource`]).
+//!
 //! ```
 //! use outrank_api::decode::ObjectKind;
 //! use outrank_api::request_body::{FieldValidation, read};
@@ -22,6 +26,8 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
+use crate::custom_resource;
+use crate::field_error::FieldError;
 use crate::names::quoted;
 use crate::quantity::Quantity;
 use crate::resource_type::ResourceType;
@@ -139,12 +145,14 @@ pub(crate) fn duplicates(text: &str) -> Vec<String> {
 }
 
 fn read_tree(resource: &ResourceType, text: &str, tree: &Json) -> Result<Read, String> {
-    let type_name = resource.type_name.unwrap_or_default();
     let mut reader = Reader {
         text,
         strict: Vec::new(),
         error: None,
         path: Vec::new(),
+    };
+    let Some(type_name) = resource.type_name else {
+        return read_custom(resource, reader, tree);
     };
     let field_type = FieldType::Object(type_name.to_owned());
     let value = reader.read(tree, &field_type, None).unwrap_or_default();
@@ -155,6 +163,51 @@ fn read_tree(resource: &ResourceType, text: &str, tree: &Json) -> Result<Read, S
             strict: reader.strict,
         }),
     }
+}
+
+/// Reads an object of a custom resource: its metadata, and anything else that its schema has.
+fn read_custom(
+    resource: &ResourceType,
+    mut reader: Reader<'_>,
+    tree: &Json,
+) -> Result<Read, String> {
+    let Json::Object(fields) = tree else {
+        let found = reader.found(tree, &FieldType::Any);
+        return Err(format!(
+            "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        ));
+    };
+    let mut read = Map::new();
+    let metadata_type = FieldType::Object("ObjectMeta".to_owned());
+    for (name, json) in fields {
+        reader.path.push(Step::Field(name.clone()));
+        if read.contains_key(name) {
+            reader.note_strange("duplicate");
+        }
+        let value = if name == "metadata" {
+            let place = Place {
+                type_name: "ObjectMeta",
+                field: name,
+            };
+            reader
+                .read(json, &metadata_type, Some(place))
+                .unwrap_or_default()
+        } else {
+            reader.note_duplicates(json);
+            json.to_value()
+        };
+        read.insert(name.clone(), value);
+        reader.path.pop();
+    }
+    if let Some(error) = reader.error {
+        return Err(error);
+    }
+    let (mut value, mut strict) = (Value::Object(read), reader.strict);
+    if let Some(schema) = &resource.schema {
+        let unknown = custom_resource::prune(schema, &mut value).into_iter();
+        strict.extend(unknown.map(|path| format!("unknown field {}", quoted(&path))));
+    }
+    Ok(Read { value, strict })
 }
 
 /// The beginning of a body that cannot be read.
@@ -191,8 +244,17 @@ fn check_identity(resource: &ResourceType, tree: &Json) -> Result<(), Status> {
     if (api_version, name) == (expected.as_str(), resource.kind.as_str()) {
         return Ok(());
     }
+    if resource.type_name.is_none() && api_version == expected {
+        let rule = format!("must be {}", resource.kind);
+        let error = FieldError::invalid("kind", name, rule);
+        return Err(Status::invalid(
+            resource.qualified(),
+            tree.object_name(),
+            &[error],
+        ));
+    }
     Err(Status::bad_request(
-        if !schema::is_known(api_version, name) {
+        if resource.type_name.is_some() && !schema::is_known(api_version, name) {
             let version = api_version.rsplit('/').next().unwrap_or(api_version);
             format!(
                 "{name} in version {version:?} cannot be handled as a {}: no kind {name:?} is \
@@ -281,6 +343,27 @@ impl<'de> Deserialize<'de> for Json {
 }
 
 impl Json {
+    /// The name in the metadata; empty if there is none.
+    fn object_name(&self) -> &str {
+        self.get("metadata")
+            .and_then(|metadata| match metadata.get("name")? {
+                Json::String(name) => Some(name.as_str()),
+                _ => None,
+            })
+            .unwrap_or_default()
+    }
+
+    fn get(&self, name: &str) -> Option<&Json> {
+        match self {
+            Json::Object(fields) => fields
+                .iter()
+                .rev()
+                .find(|(it, _)| it == name)
+                .map(|(_, it)| it),
+            _ => None,
+        }
+    }
+
     fn to_value(&self) -> Value {
         match self {
             Json::Null => Value::Null,

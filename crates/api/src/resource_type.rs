@@ -16,6 +16,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use crate::custom_resource::schema::Schema;
 use crate::decode::ObjectKind;
 use crate::schema;
 use crate::status::Qualified;
@@ -58,6 +59,9 @@ pub struct ResourceType {
     /// The type of its objects in the [schema](crate::schema); `None` if there is none, so that
     /// an object is `apiVersion`, `kind`, `metadata` and anything else.
     pub type_name: Option<&'static str>,
+    /// What the definition of a custom resource says of its objects. `None` in types of the
+    /// table, and if anything may stand in an object.
+    pub schema: Option<Arc<Schema>>,
 }
 
 impl ResourceType {
@@ -144,6 +148,7 @@ pub fn scale() -> &'static ResourceType {
         verbs: Vec::new(),
         subresources: Vec::new(),
         type_name: schema::type_of("autoscaling/v1", "Scale"),
+        schema: None,
     });
     &SCALE
 }
@@ -174,6 +179,7 @@ fn parse(line: &'static str) -> Option<ResourceType> {
         },
         subresources: Vec::new(),
         type_name: schema::type_of(api_version, kind),
+        schema: None,
     };
     for word in words {
         match word.split_once('=') {

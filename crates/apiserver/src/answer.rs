@@ -20,6 +20,10 @@ pub struct Answer {
     pub content_type: &'static str,
     /// Header `ETag`, if there is one.
     pub etag: Option<String>,
+    /// Header `Location`, where the answer is elsewhere.
+    pub location: Option<String>,
+    /// Whether clients may keep the answer for ever.
+    pub may_be_kept: bool,
     /// For `Warning` headers.
     pub warnings: Vec<String>,
     /// Header `Retry-After`, in seconds; 0 is none.
@@ -76,6 +80,8 @@ impl Answer {
             code,
             content_type,
             etag: None,
+            location: None,
+            may_be_kept: false,
             warnings: Vec::new(),
             retry_after_seconds: 0,
             body: Body::Whole(bytes.into()),

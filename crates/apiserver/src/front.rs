@@ -22,7 +22,6 @@ use crate::authentication::{
 use crate::authorization::impersonation::acting_user;
 use crate::authorization::{Attributes, Rbac, RoleWrite, Target as Wanted, reviews};
 use crate::certificates::{Certificates, Identity, ServerNames};
-use crate::document::Document;
 use crate::handler::{self, Call, Request};
 use crate::metrics::Metrics;
 use crate::request::RequestInfo;
@@ -311,10 +310,16 @@ impl Front {
             let objects = self.server.types();
             return self.metrics.answer(&self.server, &objects);
         }
-        match self.description().document(path, request.accept) {
-            Some(document) => with_tag(&document, request.if_none_match),
-            None => Answer::text(404, "404 page not found\n"),
-        }
+        let Request {
+            query,
+            accept,
+            if_none_match,
+            ..
+        } = *request;
+        let answer = self
+            .description()
+            .answer(path, query, accept, if_none_match);
+        answer.unwrap_or_else(|| Answer::text(404, "404 page not found\n"))
     }
 
     /// Counts a request.
@@ -423,16 +428,6 @@ fn follow_rights(server: &ApiServer, rbac: &Arc<RwLock<Rbac>>) {
     }
     let (rbac, store) = (rbac.clone(), server.store().clone());
     server.observe(Box::new(move |entry, _| write(&rbac, &store, &entry.key)));
-}
-
-fn with_tag(document: &Document, if_none_match: &str) -> Answer {
-    let is_known = !if_none_match.is_empty() && document.is_match(if_none_match);
-    let mut answer = match is_known {
-        true => Answer::bytes(304, document.content_type(), Vec::new()),
-        false => Answer::bytes(200, document.content_type(), document.body().clone()),
-    };
-    answer.etag = Some(document.etag());
-    answer
 }
 
 /// A folder that only its owner may enter.

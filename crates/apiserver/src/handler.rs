@@ -237,6 +237,11 @@ impl Call<'_> {
         let options = self.write_options()?;
         let server = &self.front.server;
         let content_type = self.request.content_type;
+        let (user, front) = (self.request.user, self.front);
+        let check = |new: &Value, live: &Value| {
+            let live = Some(live).filter(|it| !it.is_null());
+            front.check_rights(user, &self.target, new, live)
+        };
         if content_type.split(';').next().unwrap_or_default().trim() == APPLY {
             if self.query.get("fieldManager").is_empty() {
                 return Err(patch_options_invalid(
@@ -245,7 +250,9 @@ impl Call<'_> {
                     "FieldValueRequired",
                 ));
             }
-            return Err(unsupported_patch());
+            let text = self.text()?;
+            let written = server.apply(&self.target, &text, &options, &check)?;
+            return Ok(self.written(written, Vec::new()));
         }
         let patch_type = PatchType::of_content_type(content_type);
         let patch_type = patch_type.ok_or_else(unsupported_patch)?;
@@ -257,10 +264,6 @@ impl Call<'_> {
             ));
         }
         let text = self.text()?;
-        let user = self.request.user;
-        let front = self.front;
-        let check =
-            |new: &Value, live: &Value| front.check_rights(user, &self.target, new, Some(live));
         let written = server.patch(&self.target, patch_type, &text, &options, &check)?;
         Ok(self.written(written, Vec::new()))
     }

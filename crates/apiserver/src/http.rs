@@ -7,6 +7,7 @@
 
 mod body;
 mod limits;
+mod patient_stream;
 
 use std::convert::Infallible;
 use std::io;
@@ -37,6 +38,7 @@ use crate::handler;
 pub use body::AnswerBody;
 pub use limits::Limits;
 use limits::Permits;
+use patient_stream::PatientStream;
 
 /// A server that listens.
 pub struct HttpServer {
@@ -138,6 +140,7 @@ async fn serve_connection(
     watcher: hyper_util::server::graceful::Watcher,
 ) {
     let _ = stream.set_nodelay(true);
+    let stream = PatientStream::new(stream, shared.limits.write);
     let handshake = tokio::time::timeout(shared.limits.handshake, tls.accept(stream));
     // Who speaks no TLS gets no answer: there is none that it would understand.
     let Ok(Ok(stream)) = handshake.await else {
@@ -189,29 +192,45 @@ async fn respond(
     write_headers(response.headers_mut(), &answer);
     *response.body_mut() = match answer.body {
         Body::Whole(_) if is_head => AnswerBody::empty(),
-        Body::Whole(bytes) => match accepts_gzip && bytes.len() >= limits::GZIP_BYTES_MIN {
-            true => {
+        Body::Whole(bytes) => {
+            let mut bytes = bytes;
+            if accepts_gzip && bytes.len() >= limits::GZIP_BYTES_MIN {
                 let encoding = HeaderValue::from_static("gzip");
-                response
-                    .headers_mut()
-                    .insert(header::CONTENT_ENCODING, encoding);
-                AnswerBody::whole(body::gzip(&bytes))
+                let headers = response.headers_mut();
+                headers.insert(header::CONTENT_ENCODING, encoding);
+                bytes = tokio::task::block_in_place(|| body::gzip(&bytes));
             }
-            false => AnswerBody::whole(bytes),
-        },
+            match bytes.len() > body::PIECE_BYTES {
+                false => AnswerBody::whole(bytes),
+                true => match shared.permits.answer(bytes.len()) {
+                    Some(permit) => AnswerBody::pieces(bytes, permit),
+                    None => refuse(&mut response),
+                },
+            }
+        }
         Body::Watch(watch) => match shared.permits.watch() {
             Some(permit) => {
                 let clock = shared.front.server.clock().clone();
                 AnswerBody::watch(*watch, clock, shared.is_ending.clone(), permit)
             }
-            None => {
-                *response.status_mut() = hyper::StatusCode::TOO_MANY_REQUESTS;
-                let status = serde_json::to_vec(&too_many_requests()).unwrap_or_default();
-                AnswerBody::whole(status.into())
-            }
+            None => refuse(&mut response),
         },
     };
     response
+}
+
+/// Makes a response one that tells the client to come back.
+fn refuse(response: &mut Response<AnswerBody>) -> AnswerBody {
+    *response.status_mut() = hyper::StatusCode::TOO_MANY_REQUESTS;
+    let headers = response.headers_mut();
+    headers.remove(header::CONTENT_ENCODING);
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    let status = serde_json::to_vec(&too_many_requests()).unwrap_or_default();
+    AnswerBody::whole(status.into())
 }
 
 async fn answer_to(
@@ -316,7 +335,13 @@ fn write_headers(headers: &mut HeaderMap, answer: &Answer) {
         HeaderName::from_static("audit-id"),
         &Uuid::new_v4().to_string(),
     );
-    set(header::CACHE_CONTROL, "no-cache, private");
+    match answer.may_be_kept {
+        true => set(header::CACHE_CONTROL, "public, immutable"),
+        false => set(header::CACHE_CONTROL, "no-cache, private"),
+    }
+    if let Some(location) = &answer.location {
+        set(header::LOCATION, location);
+    }
     set(header::CONTENT_TYPE, answer.content_type);
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     if let Some(etag) = &answer.etag {

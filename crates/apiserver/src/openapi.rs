@@ -34,13 +34,14 @@
 //! if not, the answer is a redirection (301) to the URL of the index. Without a hash, and for the
 //! index, there are `ETag` and 304.
 //!
-//! `/openapi/v2` is one document for everything, which clients ask for as protobuf and if there is
-//! no v3. It is not served: 404 is the right answer, and kubectl since 1.27 does not miss it.
+//! `/openapi/v2` is one document for everything, in which nothing is defined ([`version_2`]):
+//! clients that have version 3 miss nothing, and those that do not let the server check.
 
 mod custom;
 mod descriptions;
 mod paths;
 mod schemas;
+mod version_2;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -49,6 +50,7 @@ use outrank_api::resource_type::ResourceType;
 use serde_json::{Map, Value, json};
 
 pub use custom::CustomSchema;
+pub use version_2::version_2;
 
 use crate::discovery::ServerVersion;
 use crate::document::Document;

@@ -214,6 +214,8 @@ struct BuiltIn {
     cells: fn(&Value, i64) -> Vec<Value>,
     /// The order of rows; as the objects come if there is none.
     order: Option<fn(&Value, &Value) -> Ordering>,
+    /// What is said of a row beside its cells, such as that the object has had its day.
+    conditions: Option<fn(&Value) -> Option<Value>>,
 }
 
 impl BuiltIn {
@@ -222,6 +224,7 @@ impl BuiltIn {
             columns,
             cells,
             order: None,
+            conditions: None,
         }
     }
 }
@@ -289,8 +292,7 @@ impl Columns {
     fn row(&self, object: &Value, options: &TableOptions, now_nanos: i64) -> Value {
         let mut row = json!({"cells": self.cells(object, now_nanos)});
         if let Cells::BuiltIn(built_in) = self.cells
-            && std::ptr::eq(built_in, &pods::PODS)
-            && let Some(conditions) = pods::conditions(object)
+            && let Some(conditions) = built_in.conditions.and_then(|of| of(object))
         {
             row["conditions"] = conditions;
         }

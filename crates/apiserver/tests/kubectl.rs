@@ -13,7 +13,7 @@ use flate2::read::GzDecoder;
 use outrank_api::resource_type::ResourceType;
 use outrank_apiserver::discovery::{Discovery, Form};
 use outrank_apiserver::document::Document;
-use outrank_apiserver::openapi::{CustomSchema, OpenApi};
+use outrank_apiserver::openapi::{CustomSchema, OpenApi, version_2};
 use serde_json::{Value, json};
 
 /// A server of documents, with some objects. What is written to it is answered as it came.
@@ -73,6 +73,9 @@ impl Server {
 
     fn document(&self, path: &str, accept: &str) -> Option<(&'static str, Vec<u8>, String)> {
         let told = |it: &Document| (it.content_type(), it.body().to_vec(), it.etag());
+        if path == "/openapi/v2" {
+            return version_2(accept).as_ref().map(told);
+        }
         match path.strip_prefix("/openapi/v3") {
             Some("") => Some(told(self.openapi.index())),
             Some(path) => self
@@ -384,6 +387,27 @@ fn the_server_is_asked_to_validate() {
             "{target}"
         );
     }
+}
+
+#[test]
+fn kinds_that_are_not_there_are_told_as_kubernetes_tells() {
+    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let none = json!({
+        "kind": "CustomResourceDefinitionList", "apiVersion": "apiextensions.k8s.io/v1",
+        "metadata": {}, "items": [],
+    });
+    let Some(kubectl) = Kubectl::with(&[(crds, none)]) else {
+        return;
+    };
+    let pod = json!({ "apiVersion": "v1", "kind": "Podd", "metadata": { "name": "x" } });
+    let file = kubectl.write("pod.json", &pod);
+    let (_, stderr, is_success) = kubectl.run(&["apply", "-f", &file]);
+    assert!(!is_success);
+    let expected = format!(
+        "error: resource mapping not found for name: \"x\" namespace: \"\" from \"{file}\": \
+         no matches for kind \"Podd\" in version \"v1\"\nensure CRDs are installed first\n"
+    );
+    assert_eq!(stderr, expected);
 }
 
 #[test]

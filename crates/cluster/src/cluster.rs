@@ -200,7 +200,7 @@ fn start_workers(
 ) -> Result<Vec<JoinHandle<()>>> {
     let has = |part: Part| !config.without.contains(&part);
     let for_controllers = has(Part::Controllers).then(|| informers.listen());
-    let for_upkeep = has(Part::Controllers).then(|| informers.listen());
+    let for_upkeep = informers.listen();
     let for_scheduler = has(Part::Scheduler).then(|| informers.listen());
     let for_kubelets = has(Part::Kubelets).then(|| informers.listen());
     informers.start(&Handle::current());
@@ -211,12 +211,19 @@ fn start_workers(
         let controllers = controllers(informers.clone());
         workers.push(workers::run_controllers(controllers, client, changes)?);
     }
-    if let Some(changes) = for_upkeep {
-        let recorder = Recorder::new(Style::Counted, "");
-        let client = Client::new(server.clone(), "kube-controller-manager", recorder);
-        let certificate = certificate_authority.to_owned();
-        workers.push(upkeep::run(client, certificate, changes)?);
-    }
+    let client = Client::new(
+        server.clone(),
+        "kube-controller-manager",
+        Recorder::new(Style::Counted, ""),
+    );
+    let certificate = certificate_authority.to_owned();
+    let has_controllers = has(Part::Controllers);
+    workers.push(upkeep::run(
+        client,
+        certificate,
+        has_controllers,
+        for_upkeep,
+    )?);
     if let Some(changes) = for_scheduler {
         let name = "default-scheduler".to_owned();
         let scheduler = Scheduler::new(&config.scheduler, config.extensions);

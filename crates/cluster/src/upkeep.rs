@@ -12,7 +12,11 @@ use std::time::Duration;
 
 use outrank_api::decode::{Object, ObjectKind};
 use outrank_api::types::Node;
-use outrank_apiserver::server::{ApiServer, Changed};
+use outrank_apiserver::custom_types::CLEANUP;
+use outrank_apiserver::served_types::ServedType;
+use outrank_apiserver::server::delete::DeleteOptions;
+use outrank_apiserver::server::read::ListOptions;
+use outrank_apiserver::server::{ApiServer, Changed, Target};
 use outrank_controllers::volumes::bind_waiting;
 use outrank_controllers::{Change, Key, Kind, Stored};
 use outrank_store::{ListQuery, Range};
@@ -33,11 +37,18 @@ const LOOK_FOR_EVENTS: Duration = Duration::from_secs(30);
 
 const SLICE: (&str, &str) = ("discovery.k8s.io/v1", "EndpointSlice");
 const ENDPOINTS: (&str, &str) = ("v1", "Endpoints");
+const DEFINITION: (&str, &str) = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+
+/// How often something that cannot be done yet is tried again.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Runs until there is no more news.
+/// `has_controllers` says whether to do what is the business of controllers, too, beside that of the
+/// API server.
 pub(crate) fn run(
     client: Client,
     certificate_authority: String,
+    has_controllers: bool,
     changes: Receiver<Change>,
 ) -> std::io::Result<JoinHandle<()>> {
     let mut upkeep = Upkeep {
@@ -47,18 +58,24 @@ pub(crate) fn run(
         objects: BTreeMap::new(),
         services: BTreeSet::new(),
         namespaces: BTreeSet::new(),
+        going_definitions: BTreeSet::new(),
+        has_controllers,
         has_storage_news: false,
     };
     let run = move || {
         loop {
-            match changes.recv_timeout(LOOK_FOR_EVENTS) {
+            let patience = match upkeep.going_definitions.is_empty() {
+                true => LOOK_FOR_EVENTS,
+                false => RETRY,
+            };
+            match changes.recv_timeout(patience) {
                 Ok(change) => {
                     upkeep.handle(change);
                     std::thread::sleep(PAUSE);
                     changes.try_iter().for_each(|change| upkeep.handle(change));
                     upkeep.work();
                 }
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => upkeep.work(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             upkeep.old_events.drop_old(&upkeep.client);
@@ -79,6 +96,9 @@ struct Upkeep {
     services: BTreeSet<Key>,
     /// Namespaces to look at.
     namespaces: BTreeSet<String>,
+    /// Definitions that are being deleted, and whose objects go first.
+    going_definitions: BTreeSet<Key>,
+    has_controllers: bool,
     has_storage_news: bool,
 }
 
@@ -99,7 +119,7 @@ impl Upkeep {
                             | ObjectKind::Namespace
                     )
             }
-            other => [SLICE, ENDPOINTS].contains(&(other.api_version(), other.name())),
+            other => [SLICE, ENDPOINTS, DEFINITION].contains(&(other.api_version(), other.name())),
         };
         if !matters {
             let made_here = ["ServiceAccount", "ConfigMap"].contains(&key.kind.name());
@@ -128,6 +148,12 @@ impl Upkeep {
                 self.namespaces.insert(key.name.to_string());
             }
             Kind::Known(kind) => self.has_storage_news |= kind.is_storage(),
+            Kind::Other(_) if key.kind.name() == DEFINITION.1 => {
+                match new.is_some_and(|it| it.metadata().deletion_timestamp.is_some()) {
+                    true => self.going_definitions.insert(key.clone()),
+                    false => self.going_definitions.remove(key),
+                };
+            }
             Kind::Other(_) => {}
         }
     }
@@ -138,6 +164,14 @@ impl Upkeep {
             // The server's own service is made again whoever deletes it.
             let _ = self.client.make(bootstrap::service());
         }
+        for definition in self.going_definitions.clone() {
+            self.clean_up(&definition);
+        }
+        if !self.has_controllers {
+            self.services.clear();
+            self.namespaces.clear();
+            return;
+        }
         for namespace in std::mem::take(&mut self.namespaces) {
             self.fill_namespace(&namespace);
         }
@@ -146,6 +180,37 @@ impl Upkeep {
         }
         if std::mem::take(&mut self.has_storage_news) {
             self.bind_volumes();
+        }
+    }
+
+    /// Deletes the objects of a definition that is to go, and lets it go when there are none left.
+    fn clean_up(&self, key: &Key) {
+        let server = self.client.server();
+        let types = server.types();
+        let is_own = |served: &&ServedType| {
+            let definition = served.definition.as_ref();
+            definition.is_some_and(|it| it["metadata"]["name"] == *key.name)
+        };
+        let mut has_objects = false;
+        if let Some(served) = types.iter().find(is_own) {
+            let target = Target {
+                served: served.clone(),
+                namespace: String::new(),
+                name: String::new(),
+                subresource: String::new(),
+            };
+            let (all, options) = (ListOptions::default(), DeleteOptions::default());
+            let _ = server.delete_collection(&target, &all, &options);
+            let left = server.list(&target, &all);
+            has_objects = left.is_ok_and(|it| !it.entries.is_empty());
+        }
+        let definition = self.objects.get(key).filter(|_| !has_objects);
+        if let Some(definition) = definition {
+            let finalizers = definition.metadata().finalizers.iter();
+            let others: Vec<&String> = finalizers.filter(|it| *it != CLEANUP).collect();
+            let mut changed = definition.to_value();
+            changed["metadata"]["finalizers"] = json!(others);
+            let _ = self.client.put(changed);
         }
     }
 

@@ -15,7 +15,9 @@ pub trait Controller {
     /// The name, such as `replicaset-controller`, under which events come.
     fn name(&self) -> &'static str;
 
-    /// The objects to look at after a change, which `world` has already taken.
+    /// The objects to look at after a change, which `world` has already taken. Every change comes
+    /// here once, in its order, so that a controller can keep sums in step with it: a look at an
+    /// object should cost what has changed, not all that there is.
     fn concerned(&mut self, seen: &Seen, world: &World, now: i64) -> Vec<Key>;
 
     /// What to do about an object, which may have gone.

@@ -25,7 +25,7 @@ use crate::new_pod::NewPod;
 use crate::pod_edit::PodEdit;
 use crate::pod_state::{Availability, is_going};
 use crate::replica_set::owners;
-use crate::roster::Rosters;
+use crate::roster::{Rosters, uid_of_gone};
 use crate::workloads::{Verdict, daemon_pod_order, daemon_tolerations, target_node};
 use crate::world::{Key, Kind, Seen, Stored, World};
 use crate::write::{Event, Refusal, Write};
@@ -69,10 +69,9 @@ impl Controller for DaemonSetController {
     fn concerned(&mut self, seen: &Seen, world: &World, _: i64) -> Vec<Key> {
         match &seen.key.kind {
             Kind::Known(ObjectKind::DaemonSet) => {
-                if let (Some(old), None) = (&seen.old, &seen.new) {
-                    let uid = &old.metadata().uid;
+                self.rosters.note_owner(seen);
+                if let Some(uid) = uid_of_gone(seen) {
                     self.failures.0.retain(|(set, _), _| set != uid);
-                    self.rosters.forget(uid);
                 }
                 vec![seen.key.clone()]
             }

@@ -15,8 +15,9 @@
 use std::collections::BTreeMap;
 
 use outrank_api::names::quoted;
+use outrank_api::time::rfc3339;
 use outrank_api::types::{
-    IntOrString, OwnerReference, Pod, PodDisruptionBudget, PodDisruptionBudgetStatus,
+    Condition, IntOrString, OwnerReference, Pod, PodDisruptionBudget, PodDisruptionBudgetStatus,
 };
 
 use crate::share;
@@ -55,6 +56,51 @@ pub fn is_healthy(pod: &Pod) -> bool {
         None => pod.status.phase == "Running",
     };
     is_ready && pod.metadata.deletion_timestamp.is_none()
+}
+
+/// The condition that says whether a budget allows anything.
+pub(crate) const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
+
+/// Its reason if the controller could not count.
+pub(crate) const SYNC_FAILED: &str = "SyncFailed";
+
+/// Says by a condition whether the budget allows anything, as the numbers of its status are.
+pub(crate) fn tell_whether_allowed(status: &mut PodDisruptionBudgetStatus, now: i64) {
+    let (is_allowed, reason) = match status.disruptions_allowed > 0 {
+        true => ("True", "SufficientPods"),
+        false => ("False", "InsufficientPods"),
+    };
+    set_allowed(status, is_allowed, reason, String::new(), now);
+}
+
+fn set_allowed(
+    status: &mut PodDisruptionBudgetStatus,
+    is_allowed: &str,
+    reason: &str,
+    message: String,
+    now: i64,
+) {
+    let mut new = Condition {
+        type_: DISRUPTION_ALLOWED.to_owned(),
+        status: is_allowed.to_owned(),
+        observed_generation: status.observed_generation,
+        last_transition_time: Some(rfc3339(now)),
+        reason: reason.to_owned(),
+        message,
+    };
+    match status
+        .conditions
+        .iter_mut()
+        .find(|it| it.type_ == new.type_)
+    {
+        None => status.conditions.push(new),
+        Some(old) => {
+            if old.status == new.status {
+                new.last_transition_time = old.last_transition_time.take();
+            }
+            *old = new;
+        }
+    }
 }
 
 /// How many replicas somebody asks for, told apart by uid.

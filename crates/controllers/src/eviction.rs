@@ -8,11 +8,12 @@
 //! Source: `pkg/registry/core/pod/storage/eviction.go`, Kubernetes 1.36.
 
 use outrank_api::labels::Selector;
+use outrank_api::names::quoted;
 use outrank_api::status::StatusCause;
 use outrank_api::time::rfc3339;
 use outrank_api::types::{Pod, PodDisruptionBudget, PodDisruptionBudgetStatus};
 
-use crate::disruption::is_healthy;
+use crate::disruption::{DISRUPTION_ALLOWED, SYNC_FAILED, is_healthy, tell_whether_allowed};
 use crate::write::Refusal;
 
 /// How many pods a budget takes note of while its controller has not counted them.
@@ -77,21 +78,30 @@ fn charged(
             "The disruption budget {name} is still being processed by the server."
         )));
     }
-    if status.disrupted_pods.len() > DISRUPTED_PODS_MAX {
+    let forbidden = |why: &str| {
         let message = format!(
-            "Forbidden: DisruptedPods map too big - too many evictions not confirmed by PDB \
-             controller of {name}"
+            "poddisruptionbudget.policy {} is forbidden: {why}",
+            quoted(name)
         );
-        return Err(refusal(403, "Forbidden", message));
+        refusal(403, "Forbidden", message)
+    };
+    if status.disruptions_allowed < 0 {
+        return Err(forbidden("pdb disruptions allowed is negative"));
     }
-    if status.disruptions_allowed <= 0 {
-        return Err(violated(format!(
-            "The disruption budget {name} needs {} healthy pods and has {} currently",
-            status.desired_healthy, status.current_healthy
-        )));
+    if status.disrupted_pods.len() > DISRUPTED_PODS_MAX {
+        return Err(forbidden(
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+        ));
+    }
+    if status.disruptions_allowed == 0 {
+        let why = why_none(status);
+        return Err(violated(format!("The disruption budget {name} {why}")));
     }
     let mut status = status.clone();
     status.disruptions_allowed -= 1;
+    if status.disruptions_allowed == 0 {
+        tell_whether_allowed(&mut status, now);
+    }
     let pod = pod.metadata.name.clone();
     status.disrupted_pods.insert(pod, Some(rfc3339(now)));
     Ok(status)
@@ -107,6 +117,25 @@ fn violated(why: String) -> Refusal {
             ..StatusCause::default()
         }],
         ..refusal(429, "TooManyRequests", message.to_owned())
+    }
+}
+
+/// Why a budget allows nothing. If its controller could not count, its numbers mean nothing.
+fn why_none(status: &PodDisruptionBudgetStatus) -> String {
+    let mut conditions = status.conditions.iter();
+    let denied = conditions.find(|it| it.type_ == DISRUPTION_ALLOWED);
+    let denied = denied.filter(|it| it.status == "False" && !it.message.is_empty());
+    let not_now = "does not allow evicting pods currently";
+    match denied {
+        Some(it) if it.reason == SYNC_FAILED => {
+            format!("{not_now} because it failed sync: {}", it.message)
+        }
+        _ if status.current_healthy <= status.desired_healthy => format!(
+            "needs {} healthy pods and has {} currently",
+            status.desired_healthy, status.current_healthy
+        ),
+        Some(it) => format!("{not_now} ({}): {}", it.reason, it.message),
+        None => not_now.to_owned(),
     }
 }
 
@@ -153,6 +182,48 @@ mod tests {
             refusal.in_full(),
             "Cannot evict pod as it would violate the pod's disruption budget. The disruption \
              budget b needs 2 healthy pods and has 2 currently"
+        );
+    }
+
+    #[test]
+    fn it_is_told_why_nobody_may_go() {
+        let answer = |allowed: i32, healthy: i32, reason: &str| {
+            let mut budget = budget(allowed);
+            budget.status.current_healthy = healthy;
+            budget.status.conditions = vec![outrank_api::types::Condition {
+                type_: DISRUPTION_ALLOWED.into(),
+                status: "False".into(),
+                reason: reason.into(),
+                message: "no".into(),
+                ..Default::default()
+            }];
+            let refusal = evict(&pod("Running"), &[&budget], 0).expect_err("none may go");
+            let told = refusal.message.rsplit_once("budget b ");
+            (
+                refusal.code,
+                told.map_or(refusal.message.clone(), |(_, it)| it.to_owned()),
+            )
+        };
+        let told = |code, text: &str| (code, text.to_owned());
+        let of_sync = "does not allow evicting pods currently because it failed sync: no";
+        assert_eq!(answer(0, 3, SYNC_FAILED), told(429, of_sync));
+        let few = "needs 2 healthy pods and has 2 currently";
+        assert_eq!(answer(0, 2, "InsufficientPods"), told(429, few));
+        let other = "does not allow evicting pods currently (InsufficientPods): no";
+        assert_eq!(answer(0, 3, "InsufficientPods"), told(429, other));
+        let negative = "poddisruptionbudget.policy \"b\" is forbidden: pdb disruptions allowed is \
+                        negative";
+        assert_eq!(answer(-1, 3, "InsufficientPods"), told(403, negative));
+    }
+
+    #[test]
+    fn the_last_charge_says_that_nothing_is_left() {
+        let charged = evict(&pod("Running"), &[&budget(1)], 0).expect("one may go");
+        let (_, status) = charged.expect("it is charged");
+        let condition = &status.conditions[0];
+        assert_eq!(
+            (&*condition.status, &*condition.reason),
+            ("False", "InsufficientPods")
         );
     }
 

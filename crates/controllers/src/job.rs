@@ -33,7 +33,7 @@ use serde_json::json;
 
 use crate::conditions;
 use crate::controller::{Controller, Plan};
-use crate::roster::Rosters;
+use crate::roster::{Rosters, uid_of_gone};
 use crate::world::{Key, Kind, Seen, Stored, World};
 use crate::write::Write;
 
@@ -75,10 +75,9 @@ impl Controller for JobController {
         match &seen.key.kind {
             Kind::Known(ObjectKind::Job) => {
                 let mut keys = vec![seen.key.clone()];
-                if let (Some(old), None) = (&seen.old, &seen.new) {
-                    let uid = &old.metadata().uid;
+                self.rosters.note_owner(seen);
+                if let Some(uid) = uid_of_gone(seen) {
                     self.failures.remove(uid);
-                    self.rosters.forget(uid);
                     // Nobody counts its pods any more.
                     let pods = world.dependents(uid).filter(|it| has_finalizer(it));
                     keys.extend(pods.map(|it| it.key()));

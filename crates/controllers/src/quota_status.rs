@@ -2,7 +2,8 @@
 //!
 //! Admission adds to the status of a quota what new objects use, and never takes anything away.
 //! This controller counts again: when there is a new quota or its limits change, when objects end
-//! or go, and every five minutes. What counts is said in [`outrank_admission::resource_quota`].
+//! or go, and five minutes after anything else has happened in the namespace (upstream does every
+//! five minutes, whether anything has or not). What counts is said in [`outrank_admission::resource_quota`].
 //!
 //! Source: `pkg/controller/resourcequota`, Kubernetes 1.36.
 
@@ -17,19 +18,51 @@ use serde_json::Value;
 
 use crate::controller::{Controller, Plan};
 use crate::world::{Key, Kind, Seen, Stored, World};
-use crate::write::{Event, Outcome, Write};
+use crate::write::{Event, Outcome, Refusal, Write};
 
 /// `--resource-quota-sync-period`, in nanoseconds.
 const SYNC_PERIOD: i64 = 5 * 60 * 1_000_000_000;
 
 /// The controller of the statuses of ResourceQuotas.
 #[derive(Clone, Debug, Default)]
-pub struct QuotaStatusController;
+pub struct QuotaStatusController {
+    /// Quotas to be counted at once.
+    urgent: BTreeSet<Key>,
+    /// Quotas of which something may have changed since they were counted.
+    stale: BTreeSet<Key>,
+    /// When each was counted.
+    counted_at: BTreeMap<Key, i64>,
+}
 
 impl QuotaStatusController {
     /// The controller.
     pub fn new() -> Self {
-        Self
+        Self::default()
+    }
+
+    fn note_quota(&mut self, seen: &Seen) -> Vec<Key> {
+        let [old, new] = seen.both::<ResourceQuota>();
+        let is_as_before = old.is_some_and(|old| {
+            new.is_some_and(|new| {
+                old.metadata.uid == new.metadata.uid && old.spec.hard == new.spec.hard
+            })
+        });
+        if new.is_none() {
+            self.urgent.remove(&seen.key);
+            self.stale.remove(&seen.key);
+            self.counted_at.remove(&seen.key);
+        }
+        if is_as_before || new.is_none() {
+            return Vec::new();
+        }
+        self.urgent.insert(seen.key.clone());
+        vec![seen.key.clone()]
+    }
+
+    /// When a quota is to be counted at the latest; a time that has passed if it was never.
+    fn due(&self, key: &Key) -> i64 {
+        let counted_at = self.counted_at.get(key);
+        counted_at.map_or(i64::MIN, |it| it.saturating_add(SYNC_PERIOD))
     }
 }
 
@@ -40,22 +73,22 @@ impl Controller for QuotaStatusController {
 
     fn concerned(&mut self, seen: &Seen, world: &World, now: i64) -> Vec<Key> {
         if seen.key.kind == Kind::Known(ObjectKind::ResourceQuota) {
-            let [old, new] = seen.both::<ResourceQuota>();
-            let is_as_before = old.is_some_and(|old| {
-                new.is_some_and(|new| {
-                    old.metadata.uid == new.metadata.uid && old.spec.hard == new.spec.hard
-                })
-            });
-            return Vec::from_iter((!is_as_before).then(|| seen.key.clone()));
+            return self.note_quota(seen);
         }
-        if !may_free(seen, now) {
-            return Vec::new();
+        let is_urgent = may_free(seen, now);
+        let mut keys = Vec::new();
+        for quota in world.within::<ResourceQuota>(&seen.key.namespace) {
+            let key = Key::of::<ResourceQuota>(&quota.metadata);
+            let is_new = match is_urgent && tracks(quota, &seen.key.kind) {
+                true => {
+                    self.urgent.insert(key.clone());
+                    true
+                }
+                false => self.stale.insert(key.clone()),
+            };
+            keys.extend(is_new.then_some(key));
         }
-        let quotas = world.within::<ResourceQuota>(&seen.key.namespace);
-        let quotas = quotas.filter(|quota| tracks(quota, &seen.key.kind));
-        quotas
-            .map(|quota| Key::of::<ResourceQuota>(&quota.metadata))
-            .collect()
+        keys
     }
 
     fn reconcile(&mut self, key: &Key, world: &World, now: i64) -> Plan {
@@ -65,12 +98,28 @@ impl Controller for QuotaStatusController {
         else {
             return plan;
         };
-        let content = Content::of(&quota.metadata.namespace, world);
-        if let Some(new) = status(quota, &content.countable, content.objects(), now) {
-            plan.step(Write::status(stored, &quota.status, &new).map(|it| it.at_version(stored)));
+        if self.urgent.remove(key) || self.due(key) <= now {
+            let content = Content::of(&quota.metadata.namespace, world);
+            if let Some(new) = status(quota, &content.countable, content.objects(), now) {
+                let write = Write::status(stored, &quota.status, &new);
+                plan.step(write.map(|it| it.at_version(stored)));
+            }
+            self.counted_at.insert(key.clone(), now);
+            self.stale.remove(key);
+            // Pods that are going count until their time is over, which nobody tells.
+            if content.has_departing(now) {
+                self.stale.insert(key.clone());
+            }
         }
-        plan.look_at(now.saturating_add(SYNC_PERIOD));
+        if self.stale.contains(key) {
+            plan.look_at(self.due(key));
+        }
         plan
+    }
+
+    fn refused(&mut self, key: &Key, _: &World, _: i64, _: &[(Write, Refusal)]) -> Vec<Write> {
+        self.urgent.insert(key.clone());
+        Vec::new()
     }
 
     fn tell(&self, _: &Key, _: &World, _: &Write, _: &Outcome) -> Option<Event> {
@@ -180,6 +229,13 @@ impl<'w> Content<'w> {
             resources,
             stored,
         }
+    }
+
+    /// Whether there are pods that are being deleted and count for now.
+    fn has_departing(&self, now: i64) -> bool {
+        let pods = self.stored.iter().filter_map(|it| it.get::<Pod>());
+        let mut going = pods.filter(|pod| pod.metadata.deletion_timestamp.is_some());
+        going.any(|pod| uses(pod, now))
     }
 
     fn objects(&self) -> impl Iterator<Item = (&GroupResource, QuotaObject<'_>)> {

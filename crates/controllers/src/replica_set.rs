@@ -95,9 +95,7 @@ impl Controller for ReplicaSetController {
     fn concerned(&mut self, seen: &Seen, world: &World, _: i64) -> Vec<Key> {
         match &seen.key.kind {
             Kind::Known(kind) if *kind == self.kind => {
-                if let (Some(old), None) = (&seen.old, &seen.new) {
-                    self.rosters.forget(&old.metadata().uid);
-                }
+                self.rosters.note_owner(seen);
                 vec![seen.key.clone()]
             }
             Kind::Known(ObjectKind::Pod) => {

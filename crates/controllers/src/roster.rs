@@ -93,9 +93,11 @@ impl<S: Sums> Rosters<S> {
         self.by_owner.values_mut().map(|roster| &mut roster.sums)
     }
 
-    /// A set is no more.
-    pub(crate) fn forget(&mut self, uid: &str) {
-        self.by_owner.remove(uid);
+    /// Takes a change of a set: one that is no more has no roster.
+    pub(crate) fn note_owner(&mut self, seen: &Seen) {
+        if let Some(uid) = uid_of_gone(seen) {
+            self.by_owner.remove(uid);
+        }
     }
 
     /// The roster of a set.
@@ -203,6 +205,13 @@ impl<S: Sums> Roster<S> {
             self.adoptable.insert(key.clone(), stored.clone());
         }
     }
+}
+
+/// The uid of an object that is no more; another of its name may have come.
+pub(crate) fn uid_of_gone(seen: &Seen) -> Option<&String> {
+    let uid = &seen.old.as_ref()?.metadata().uid;
+    let new = seen.new.as_ref().map(|it| &it.metadata().uid);
+    (new != Some(uid)).then_some(uid)
 }
 
 fn owner_uid(stored: &Arc<Stored>) -> Option<&String> {

@@ -753,7 +753,11 @@ impl VirtualCluster {
         }
         let pod = stored.get::<Pod>();
         let own = pod.and_then(|pod| pod.spec.termination_grace_period_seconds);
-        asked.or(own).unwrap_or(0)
+        match asked.or(own).unwrap_or(0) {
+            // So the API server takes it.
+            ..0 => 1,
+            seconds => seconds,
+        }
     }
 
     /// Whether a namespace is being deleted.

@@ -13,7 +13,7 @@ use crate::schema::{self, FieldType};
 /// # Errors
 ///
 /// The first value of a wrong type.
-pub(super) fn from_map(type_name: &str, map: Map<String, Value>) -> Result<Read, String> {
+pub(crate) fn from_map(type_name: &str, map: Map<String, Value>) -> Result<Read, String> {
     let mut unknown = Vec::new();
     let object_type = FieldType::Object(type_name.to_owned());
     let value = convert(Value::Object(map), &object_type, "", &mut unknown)?;
@@ -156,7 +156,7 @@ fn go_kind(value: &Value) -> &'static str {
 }
 
 /// A value as Go prints it (`%+v`).
-pub(super) fn go_text(value: &Value) -> String {
+pub(crate) fn go_text(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),

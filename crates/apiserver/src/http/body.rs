@@ -24,8 +24,14 @@ const WATCH_SECONDS_DEFAULT: u64 = 1_800;
 /// How often a client is told how far its watch has come.
 const BOOKMARKS_EVERY: Duration = Duration::from_secs(60);
 
-/// How long a client may take to read what it was sent, before its watch is ended.
+/// How long a client may take to read what it was sent, before it gets no more.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Longer answers are sent in pieces of so many bytes.
+pub(super) const PIECE_BYTES: usize = 256 * 1024;
+
+/// How many pieces wait for a client that reads slowly.
+const PIECES_MAX: usize = 4;
 
 /// How many batches of events wait for a client that reads slowly.
 const BATCHES_MAX: usize = 2;
@@ -35,6 +41,8 @@ pub struct AnswerBody(Content);
 
 enum Content {
     Whole(Option<Bytes>),
+    /// Pieces of a long answer, and how many bytes are still to come.
+    Pieces(mpsc::Receiver<Bytes>, usize),
     Stream(mpsc::Receiver<Bytes>),
 }
 
@@ -45,6 +53,25 @@ impl AnswerBody {
 
     pub(super) fn whole(bytes: Bytes) -> Self {
         Self(Content::Whole(Some(bytes)))
+    }
+
+    /// A long answer, in pieces. It is given up if the client takes none of them for too long;
+    /// until then, `permit` counts it.
+    pub(super) fn pieces(bytes: Bytes, permit: OwnedSemaphorePermit) -> Self {
+        let (sender, receiver) = mpsc::channel(PIECES_MAX);
+        let length = bytes.len();
+        tokio::spawn(async move {
+            let mut rest = bytes;
+            while !rest.is_empty() {
+                let piece = rest.split_to(rest.len().min(PIECE_BYTES));
+                let sent = tokio::time::timeout(PATIENCE, sender.send(piece));
+                if !matches!(sent.await, Ok(Ok(()))) {
+                    break;
+                }
+            }
+            drop(permit);
+        });
+        Self(Content::Pieces(receiver, length))
     }
 
     /// The events of a watch, until it ends, the client goes, or the server stops.
@@ -132,6 +159,14 @@ impl Body for AnswerBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut self.0 {
             Content::Whole(bytes) => Poll::Ready(bytes.take().map(|it| Ok(Frame::data(it)))),
+            Content::Pieces(receiver, left) => {
+                let next = receiver.poll_recv(context);
+                next.map(|bytes| {
+                    let bytes = bytes?;
+                    *left = left.saturating_sub(bytes.len());
+                    Some(Ok(Frame::data(bytes)))
+                })
+            }
             Content::Stream(receiver) => {
                 let next = receiver.poll_recv(context);
                 next.map(|bytes| bytes.map(|it| Ok(Frame::data(it))))
@@ -148,6 +183,9 @@ impl Body for AnswerBody {
             Content::Whole(bytes) => {
                 let length = bytes.as_ref().map_or(0, Bytes::len);
                 SizeHint::with_exact(u64::try_from(length).unwrap_or(u64::MAX))
+            }
+            Content::Pieces(_, left) => {
+                SizeHint::with_exact(u64::try_from(*left).unwrap_or(u64::MAX))
             }
             Content::Stream(_) => SizeHint::default(),
         }

@@ -17,6 +17,8 @@ pub struct Limits {
     pub requests: usize,
     /// Watches at a time.
     pub watches: usize,
+    /// Bytes of long answers that wait to be read by slow clients, all together.
+    pub answer_bytes: usize,
     /// Requests at a time over one connection of HTTP/2.
     pub streams: u32,
     /// Bytes of a body; the same as upstream's.
@@ -31,6 +33,8 @@ pub struct Limits {
     pub head: Duration,
     /// How long a body may take.
     pub body: Duration,
+    /// How long a client may take nothing of what it is sent.
+    pub write: Duration,
     /// How often silent connections of HTTP/2 are asked whether they are there.
     pub keep_alive: Duration,
     /// How long they may take to answer.
@@ -45,6 +49,7 @@ impl Default for Limits {
             connections: 4_096,
             requests: 600,
             watches: 20_000,
+            answer_bytes: 1024 * 1024 * 1024,
             streams: 1_000,
             body_bytes: 3 * 1024 * 1024,
             head_bytes: 64 * 1024,
@@ -52,6 +57,7 @@ impl Default for Limits {
             handshake: Duration::from_secs(10),
             head: Duration::from_secs(30),
             body: Duration::from_secs(60),
+            write: Duration::from_secs(60),
             keep_alive: Duration::from_secs(30),
             keep_alive_timeout: Duration::from_secs(30),
             shutdown: Duration::from_secs(2),
@@ -64,6 +70,9 @@ pub(super) struct Permits {
     connections: Arc<Semaphore>,
     requests: Arc<Semaphore>,
     watches: Arc<Semaphore>,
+    /// In KiB.
+    answers: Arc<Semaphore>,
+    answer_kib: usize,
 }
 
 impl Permits {
@@ -73,6 +82,8 @@ impl Permits {
             connections: of(limits.connections),
             requests: of(limits.requests),
             watches: of(limits.watches),
+            answers: of(limits.answer_bytes / 1024),
+            answer_kib: limits.answer_bytes / 1024,
         }
     }
 
@@ -82,6 +93,12 @@ impl Permits {
 
     pub(super) fn request(&self) -> Option<OwnedSemaphorePermit> {
         self.requests.clone().try_acquire_owned().ok()
+    }
+
+    /// For a long answer of so many bytes. One that is larger than all may be waits for all.
+    pub(super) fn answer(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let kib = u32::try_from((bytes / 1024).min(self.answer_kib)).ok()?;
+        self.answers.clone().try_acquire_many_owned(kib).ok()
     }
 
     pub(super) fn watch(&self) -> Option<OwnedSemaphorePermit> {

@@ -10,9 +10,9 @@ use uuid::Uuid;
 
 use super::quota::Quotas;
 use super::{ApiServer, Target, WriteOptions, Written, prepare, refused_commit, with_version};
-use crate::generated_name;
 use crate::stored_object::StoredObject;
 use crate::versions;
+use crate::{custom_types, generated_name};
 
 /// How often a name is generated anew if it is taken.
 ///
@@ -59,7 +59,7 @@ impl ApiServer {
             suffix: &suffix,
             manager: &options.manager,
         };
-        self.prepare_new(target, &mut body, &now)?;
+        prepare::new_object(target, &mut body);
         let (mut value, mut warnings) = self.admit_new(target, body, options, stamp)?;
         warnings.extend(self.complete_new(target, &mut value)?);
         let name = name_of(&value).unwrap_or_default();
@@ -119,18 +119,13 @@ impl ApiServer {
         }
     }
 
-    /// What is written before admission looks at a new object.
-    fn prepare_new(&self, target: &Target, body: &mut Value, now: &str) -> Result<(), Status> {
-        prepare::new_object(target, body, now)
-    }
-
     /// What is written into a new object that is otherwise complete; warnings.
     fn complete_new(&self, target: &Target, value: &mut Value) -> Result<Vec<String>, Status> {
-        match target.served.store_name.as_ref() {
-            "services" => self.0.addresses.allocate(value).map(|()| Vec::new()),
-            crate::custom_types::DEFINITIONS => crate::custom_types::accept(&self.types(), value),
-            _ => Ok(Vec::new()),
+        let (name, stored) = (&target.served.store_name, &target.served.stored);
+        if &**name == "services" {
+            self.0.addresses.allocate(value)?;
         }
+        custom_types::check(self.store(), name, stored, value, None, &self.now())
     }
 }
 

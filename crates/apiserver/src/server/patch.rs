@@ -1,7 +1,8 @@
 //! Patches, and applies.
 
 use outrank_api::patch::{self, PatchType};
-use outrank_api::status::Status;
+use outrank_api::server_side_apply::{ApplyWrite, apply_body};
+use outrank_api::status::{Reason, Status};
 use serde_json::Value;
 
 use super::{ApiServer, Target, WriteOptions, Written};
@@ -34,5 +35,58 @@ impl ApiServer {
             let new = versions::to_stored(&served.resource, &served.stored, body.value);
             Ok((new, body.warnings))
         })
+    }
+
+    /// Applies a configuration, YAML or JSON: server-side apply. Makes the object if it is not
+    /// there. `check` sees what comes of it, and the object as it is, or `null`.
+    ///
+    /// # Errors
+    ///
+    /// The answer, if the request is refused, with the conflicts if there are any.
+    pub fn apply(
+        &self,
+        target: &Target,
+        text: &str,
+        options: &WriteOptions,
+        check: Check<'_>,
+    ) -> Result<Written, Status> {
+        let served = &target.served;
+        let now = self.now();
+        let write = ApplyWrite {
+            manager: &options.manager,
+            force: options.force,
+            subresource: &target.subresource,
+            now: &now,
+        };
+        let apply = |live: Option<&Value>| {
+            let validation = options.field_validation;
+            apply_body(&served.resource, live, text, validation, write)
+        };
+        loop {
+            if self.store().get(&target.key()).is_none() {
+                if !target.subresource.is_empty() {
+                    let resource = served.resource.resource();
+                    return Err(Status::not_found(resource, &target.name));
+                }
+                let new = apply(None)?;
+                check(&new.value, &Value::Null)?;
+                match self.create(target, new.value, options) {
+                    Err(status) if status.reason == Some(Reason::AlreadyExists) => continue,
+                    outcome => {
+                        return outcome.map(|mut written| {
+                            written.warnings.splice(0..0, new.warnings);
+                            written
+                        });
+                    }
+                }
+            }
+            return self.modify(target, options, &|live| {
+                let live = versions::to_served(&served.resource, &served.stored, live.clone());
+                let new = apply(Some(&live))?;
+                check(&new.value, &live)?;
+                let value = versions::to_stored(&served.resource, &served.stored, new.value);
+                Ok((value, new.warnings))
+            });
+        }
     }
 }

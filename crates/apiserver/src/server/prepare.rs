@@ -4,14 +4,14 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use outrank_api::status::Status;
 use serde_json::{Value, json};
 
 use super::Target;
+use crate::custom_types;
 
 /// A new object begins without a status, whatever the client says; only kubelets know better than
 /// anyone how their node is.
-pub(super) fn new_object(target: &Target, object: &mut Value, _now: &str) -> Result<(), Status> {
+pub(super) fn new_object(target: &Target, object: &mut Value) {
     let stored = &target.served.stored;
     if stored.has_subresource("status") && stored.kind != "Node" {
         match &*target.served.store_name {
@@ -35,11 +35,12 @@ pub(super) fn new_object(target: &Target, object: &mut Value, _now: &str) -> Res
         "secrets" => with_plain_texts(object),
         _ => {}
     }
-    Ok(())
+    custom_types::complete(&target.served.store_name, stored, object);
 }
 
 /// An object that takes the place of another.
-pub(super) fn changed_object(target: &Target, object: &mut Value, _live: &Value) {
+pub(super) fn changed_object(target: &Target, object: &mut Value) {
+    custom_types::complete(&target.served.store_name, &target.served.stored, object);
     if &*target.served.store_name == "secrets" {
         with_plain_texts(object);
     }

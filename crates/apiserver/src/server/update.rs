@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::quota::Quotas;
 use super::{ApiServer, Target, WriteOptions, Written, prepare, refused_commit, with_version};
 use crate::stored_object::StoredObject;
-use crate::versions;
+use crate::{custom_types, versions};
 
 /// How often an update is made anew because somebody else was faster.
 const TRIES_MAX: usize = 30;
@@ -114,7 +114,7 @@ impl ApiServer {
             // A scheduler may set what no client may.
             "binding" => (new, Vec::new()),
             _ => {
-                prepare::changed_object(target, &mut new, live);
+                prepare::changed_object(target, &mut new);
                 self.admit_changed(target, live, new, options, stamp)?
             }
         };
@@ -167,16 +167,11 @@ impl ApiServer {
         value: &mut Value,
         live: &Value,
     ) -> Result<Vec<String>, Status> {
-        match target.served.store_name.as_ref() {
-            "services" => {
-                self.0.addresses.keep(value, live)?;
-                Ok(Vec::new())
-            }
-            crate::custom_types::DEFINITIONS if target.subresource.is_empty() => {
-                crate::custom_types::accept(&self.types(), value)
-            }
-            _ => Ok(Vec::new()),
+        let (name, stored) = (&target.served.store_name, &target.served.stored);
+        if &**name == "services" {
+            self.0.addresses.keep(value, live)?;
         }
+        custom_types::check(self.store(), name, stored, value, Some(live), &self.now())
     }
 }
 

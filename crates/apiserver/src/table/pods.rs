@@ -12,31 +12,34 @@ use super::age::{since_time, time};
 use super::cell::{self, NONE, boolean, integer, is_true, list, text};
 use super::column::{AGE, NAME, integer as integers, text as texts};
 
-pub(super) static PODS: BuiltIn = BuiltIn::new(
-    &[
-        NAME,
-        texts("Ready", "How many of the containers are ready."),
-        texts("Status", "What the pod and its containers are at."),
-        integers(
-            "Restarts",
-            "How often the containers were restarted, and how long ago the last time.",
-        ),
-        AGE,
-        texts("IP", "The address of the pod.").wide(),
-        texts("Node", "The node that the pod is on.").wide(),
-        texts(
-            "Nominated Node",
-            "The node that pods are removed from to make room for this one.",
-        )
-        .wide(),
-        texts(
-            "Readiness Gates",
-            "How many of the further conditions of readiness are true.",
-        )
-        .wide(),
-    ],
-    pod_cells,
-);
+pub(super) static PODS: BuiltIn = BuiltIn {
+    conditions: Some(conditions),
+    ..BuiltIn::new(
+        &[
+            NAME,
+            texts("Ready", "How many of the containers are ready."),
+            texts("Status", "What the pod and its containers are at."),
+            integers(
+                "Restarts",
+                "How often the containers were restarted, and how long ago the last time.",
+            ),
+            AGE,
+            texts("IP", "The address of the pod.").wide(),
+            texts("Node", "The node that the pod is on.").wide(),
+            texts(
+                "Nominated Node",
+                "The node that pods are removed from to make room for this one.",
+            )
+            .wide(),
+            texts(
+                "Readiness Gates",
+                "How many of the further conditions of readiness are true.",
+            )
+            .wide(),
+        ],
+        pod_cells,
+    )
+};
 
 pub(super) static POD_TEMPLATES: BuiltIn = BuiltIn::new(
     &[
@@ -49,7 +52,7 @@ pub(super) static POD_TEMPLATES: BuiltIn = BuiltIn::new(
 );
 
 /// What a row says about a pod that will not run again, so that clients may show it in grey.
-pub(super) fn conditions(pod: &Value) -> Option<Value> {
+fn conditions(pod: &Value) -> Option<Value> {
     let (phase, message) = match text(&pod["status"]["phase"]) {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),
         "Failed" => ("Failed", "The pod failed."),

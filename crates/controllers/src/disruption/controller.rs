@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use outrank_api::decode::ObjectKind;
 use outrank_api::labels::Selector;
-use outrank_api::time::{rfc3339, unix_nanos};
+use outrank_api::time::unix_nanos;
 use outrank_api::types::{
-    Condition, Deployment, LabelSelector, OwnerReference, Pod, PodCondition, PodDisruptionBudget,
+    Deployment, LabelSelector, OwnerReference, Pod, PodCondition, PodDisruptionBudget,
     PodDisruptionBudgetStatus, ReplicaSet, ReplicationController, StatefulSet,
 };
 
-use super::{Expected, Scale, Selected};
+use super::{Expected, SYNC_FAILED, Scale, Selected, set_allowed, tell_whether_allowed};
 use crate::controller::{Controller, Plan};
 use crate::pod_state::set_condition;
 use crate::world::{Key, Kind, Seen, Stored, World};
@@ -193,11 +193,7 @@ impl DisruptionController {
         expire_disrupted(stored, &mut status, &counted.selector, world, now, plan);
         status.observed_generation = budget.metadata.generation;
         let mut status = expected.status(&counted.pods, status);
-        let (is_allowed, reason) = match status.disruptions_allowed > 0 {
-            true => ("True", "SufficientPods"),
-            false => ("False", "InsufficientPods"),
-        };
-        set_allowed(&mut status, is_allowed, reason, String::new(), now);
+        tell_whether_allowed(&mut status, now);
         plan.step(Write::status(stored, &budget.status, &status));
     }
 
@@ -277,38 +273,8 @@ fn fail_safe(
 ) {
     let mut status = budget.status.clone();
     status.disruptions_allowed = 0;
-    set_allowed(&mut status, "False", "SyncFailed", error, now);
+    set_allowed(&mut status, "False", SYNC_FAILED, error, now);
     plan.step(Write::status(stored, &budget.status, &status));
-}
-
-fn set_allowed(
-    status: &mut PodDisruptionBudgetStatus,
-    is_allowed: &str,
-    reason: &str,
-    message: String,
-    now: i64,
-) {
-    let mut new = Condition {
-        type_: "DisruptionAllowed".to_owned(),
-        status: is_allowed.to_owned(),
-        observed_generation: status.observed_generation,
-        last_transition_time: Some(rfc3339(now)),
-        reason: reason.to_owned(),
-        message,
-    };
-    match status
-        .conditions
-        .iter_mut()
-        .find(|it| it.type_ == new.type_)
-    {
-        None => status.conditions.push(new),
-        Some(old) => {
-            if old.status == new.status {
-                new.last_transition_time = old.last_transition_time.take();
-            }
-            *old = new;
-        }
-    }
 }
 
 /// How many replicas the controller of a pod asks for. A ReplicaSet of a Deployment asks for those

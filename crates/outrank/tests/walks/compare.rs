@@ -227,14 +227,20 @@ fn name(token: &str) -> String {
         }
         _ => (token, ""),
     };
-    let is_random = |part: &str| part.chars().all(|c| "bcdfghjklmnpqrstvwxz2456789".contains(c));
-    let parts = token.split('-').enumerate().map(|(at, part)| match part.len() {
-        5 if at > 0 && is_random(part) => "<rand>",
-        8..=10 if at > 0 && is_random(part) => "<hash>",
-        // A hash that stands alone: the value of the label pod-template-hash.
-        8..=10 if is_random(part) && part.contains(|c: char| c.is_ascii_digit()) => "<hash>",
-        _ => part,
-    });
+    let is_random = |part: &str| {
+        part.chars()
+            .all(|c| "bcdfghjklmnpqrstvwxz2456789".contains(c))
+    };
+    let parts = token
+        .split('-')
+        .enumerate()
+        .map(|(at, part)| match part.len() {
+            5 if at > 0 && is_random(part) => "<rand>",
+            8..=10 if at > 0 && is_random(part) => "<hash>",
+            // A hash that stands alone: the value of the label pod-template-hash.
+            8..=10 if is_random(part) && part.contains(|c: char| c.is_ascii_digit()) => "<hash>",
+            _ => part,
+        });
     parts.collect::<Vec<_>>().join("-") + event
 }
 
@@ -252,7 +258,12 @@ fn without_counts(line: &str) -> String {
 fn keyed(line: &str) -> String {
     let mut line = line.to_owned();
     for key in ["resourceVersion", "continue", "Resource Version"] {
-        for (before, after) in [("\": \"", '"'), ("\":\"", '"'), (": \"", '"'), ("\\\":\\\"", '\\')] {
+        for (before, after) in [
+            ("\": \"", '"'),
+            ("\":\"", '"'),
+            (": \"", '"'),
+            ("\\\":\\\"", '\\'),
+        ] {
             let Some(at) = line.find(&format!("{key}{before}")) else {
                 continue;
             };
@@ -314,17 +325,26 @@ mod tests {
     #[test]
     fn what_varies_is_marked() {
         for (text, expected) in [
-            ("web-76c94fb65b-6wqv5   1/1  3s", "web-<hash>-<rand>  1/1  <age>"),
+            (
+                "web-76c94fb65b-6wqv5   1/1  3s",
+                "web-<hash>-<rand>  1/1  <age>",
+            ),
             ("kube-api-access-bx4w5 (ro)", "kube-api-access-<rand> (ro)"),
             ("op=Exists for 300s", "op=Exists for 300s"),
             ("cpu  50m  2m10s", "cpu  50m  <age>"),
             ("at Sun, 29 Nov 2026 11:29:28 +0000", "at <time>"),
-            ("\"resourceVersion\": \"366\",", "\"resourceVersion\": \"<version>\","),
+            (
+                "\"resourceVersion\": \"366\",",
+                "\"resourceVersion\": \"<version>\",",
+            ),
             ("https://127.0.0.1:6443/", "https://<ip>:<port>/"),
             ("web.18ec8167d4ab5a00", "web.<event>"),
             ("0s (x2 over 1s)   Normal", "<age>  Normal"),
             ("Client Version: v1.32.4", "Client Version: v1.32.4"),
-            ("fake://ec90a692-3359-4421-804a-768e551054c7app", "fake://<uid>app"),
+            (
+                "fake://ec90a692-3359-4421-804a-768e551054c7app",
+                "fake://<uid>app",
+            ),
             ("pod-template-hash=76c94fb65b", "pod-template-hash=<hash>"),
         ] {
             assert_eq!(normal(text), expected);
@@ -333,7 +353,10 @@ mod tests {
 
     #[test]
     fn json_is_compared_as_values() {
-        assert_eq!(normal("{\"b\":1,\"a\":2}"), normal("{ \"a\": 2, \"b\": 1 }\n"));
+        assert_eq!(
+            normal("{\"b\":1,\"a\":2}"),
+            normal("{ \"a\": 2, \"b\": 1 }\n")
+        );
         assert_ne!(normal("{\"b\":1}"), normal("{\"b\":2}"));
     }
 

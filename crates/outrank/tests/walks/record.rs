@@ -83,9 +83,11 @@ pub(crate) fn topics(version: &str) -> Vec<String> {
 
 /// The content of a file of a record.
 pub(crate) fn file(version: &str, topic: &str, wanted: &str) -> String {
-    let found = read(version, topic).into_iter().find_map(|step| match step {
-        Step::File { name, content } if name == wanted => Some(content),
-        _ => None,
-    });
+    let found = read(version, topic)
+        .into_iter()
+        .find_map(|step| match step {
+            Step::File { name, content } if name == wanted => Some(content),
+            _ => None,
+        });
     found.unwrap_or_else(|| panic!("there is no {wanted} in {topic}"))
 }

@@ -41,8 +41,10 @@ pub(crate) fn ensure(api: &Api, path: &str) -> Result<(), String> {
 pub(crate) fn to_post(api: &Api, path: &str) -> Result<Value, String> {
     ensure(api, path)?;
     if path.ends_with("/binding") {
-        return Ok(json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": NAME},
-            "target": {"kind": "Node", "name": "somewhere"}}));
+        return Ok(
+            json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": NAME},
+            "target": {"kind": "Node", "name": "somewhere"}}),
+        );
     }
     if path.ends_with("/eviction") {
         return Ok(json!({"apiVersion": "policy/v1", "kind": "Eviction",
@@ -59,7 +61,9 @@ pub(crate) fn to_post(api: &Api, path: &str) -> Result<Value, String> {
 /// A patch of a media type for the object at a path.
 pub(crate) fn patch(path: &str, media_type: &str) -> Value {
     match media_type {
-        "json-patch+json" => json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]),
+        "json-patch+json" => {
+            json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}])
+        }
         "apply-patch+yaml" => {
             let collection = path.split("/{name}").next().unwrap_or_default();
             let whole = sample(&collection.replace("{ns}", NAMESPACE)).unwrap_or_default();
@@ -80,7 +84,8 @@ fn sample(collection: &str) -> Result<Value, String> {
     };
     let containers = json!([{"name": "app", "image": "registry.example/app:1"}]);
     let selector = json!({"matchLabels": {"app": "it"}});
-    let template = json!({"metadata": {"labels": {"app": "it"}}, "spec": {"containers": containers}});
+    let template =
+        json!({"metadata": {"labels": {"app": "it"}}, "spec": {"containers": containers}});
     let (kind, rest) = match plural {
         "namespaces" => ("Namespace", json!({})),
         "nodes" => ("Node", json!({})),

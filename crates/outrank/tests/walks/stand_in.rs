@@ -104,7 +104,9 @@ impl Shared {
     fn renew_leases(&self) {
         const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
         let now = std::time::SystemTime::now();
-        let seconds = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let seconds = now
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
         let now = outrank_api::time::rfc3339(seconds.as_nanos() as i64).replace('Z', ".000000Z");
         for node in items(&self.api.get("/api/v1/nodes")) {
             let name = node["metadata"]["name"].as_str().unwrap_or_default();
@@ -185,5 +187,9 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
 
 fn path(pod: &Value) -> String {
     let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
-    format!("/api/v1/namespaces/{}/pods/{}", text("namespace"), text("name"))
+    format!(
+        "/api/v1/namespaces/{}/pods/{}",
+        text("namespace"),
+        text("name")
+    )
 }

@@ -90,7 +90,10 @@ impl Line {
             forms: list(forms, ','),
             bodies: list(bodies, ','),
             parameters: list(parameters, ';'),
-            codes: list(codes, ',').iter().filter_map(|it| it.parse().ok()).collect(),
+            codes: list(codes, ',')
+                .iter()
+                .filter_map(|it| it.parse().ok())
+                .collect(),
         }
     }
 
@@ -131,7 +134,10 @@ impl Line {
                     let selector = selector.replace("status.phase=…", "status.phase=x");
                     let selector = selector.replace("spec.priority=…", "spec.priority=0");
                     let selector = selector.replace('…', samples::NAME);
-                    format!("fieldSelector={}", selector.replace('=', "%3D").replace('!', "%21"))
+                    format!(
+                        "fieldSelector={}",
+                        selector.replace('=', "%3D").replace('!', "%21")
+                    )
                 })),
                 "continue" | "hash" => {}
                 "timeout" => parameters.push("timeout=32s".to_owned()),
@@ -149,7 +155,9 @@ impl Line {
             }
         }
         let queries = selectors.into_iter().map(|selector| {
-            let all = parameters.iter().chain((!selector.is_empty()).then_some(&selector));
+            let all = parameters
+                .iter()
+                .chain((!selector.is_empty()).then_some(&selector));
             all.cloned().collect::<Vec<_>>().join("&")
         });
         queries
@@ -343,4 +351,3 @@ fn accept(form: &str) -> String {
         other => panic!("a form without a name: {other}"),
     }
 }
-

@@ -42,11 +42,7 @@ const RECORDED_SERVER: &str = "https://127.0.0.1:18080";
 const RECORDED_TOKEN: &str = "-H 'Authorization: Bearer admin-token'";
 
 /// Goes through a topic. `is_known` says of which steps it is known that they differ.
-pub(crate) fn walk(
-    kubectl: &Kubectl,
-    topic: &str,
-    is_known: impl Fn(u64) -> bool,
-) -> Vec<Outcome> {
+pub(crate) fn walk(kubectl: &Kubectl, topic: &str, is_known: impl Fn(u64) -> bool) -> Vec<Outcome> {
     let records = kubectl.records();
     let steps = record::read(records, topic);
     let place = Place::new(kubectl, topic, &steps);
@@ -205,7 +201,9 @@ impl Place {
         let pods = self.api.get("/api/v1/pods");
         let pods = pods["items"].as_array()?.iter();
         let mut names = pods.filter_map(|pod| pod["metadata"]["name"].as_str());
-        names.find(|name| name.starts_with(prefix)).map(str::to_owned)
+        names
+            .find(|name| name.starts_with(prefix))
+            .map(str::to_owned)
     }
 
     fn run(&self, topic: &str, number: u64, line: &str) -> Answer {
@@ -233,7 +231,10 @@ impl Place {
         Answer {
             stdout: text(&output.stdout),
             stderr: text(&output.stderr),
-            exit: output.status.code().map_or("signal".into(), |it| it.to_string()),
+            exit: output
+                .status
+                .code()
+                .map_or("signal".into(), |it| it.to_string()),
         }
     }
 }
@@ -241,8 +242,25 @@ impl Place {
 /// Whether a command only asks, so that it may be asked again.
 fn is_question(line: &str) -> bool {
     let changes = [
-        "apply", "create", "delete", "patch", "label", "annotate", "taint", "scale", "run", "set",
-        "undo", "replace", "edit", "drain", "cordon", "uncordon", "expose", "autoscale", "-X",
+        "apply",
+        "create",
+        "delete",
+        "patch",
+        "label",
+        "annotate",
+        "taint",
+        "scale",
+        "run",
+        "set",
+        "undo",
+        "replace",
+        "edit",
+        "drain",
+        "cordon",
+        "uncordon",
+        "expose",
+        "autoscale",
+        "-X",
     ];
     !line.split_whitespace().any(|word| changes.contains(&word))
 }
@@ -260,10 +278,17 @@ fn waits(line: &str) -> bool {
 }
 
 fn told(topic: &str, command: &Command, found: &Answer) -> String {
-    let Command { number, line, answer } = command;
+    let Command {
+        number,
+        line,
+        answer,
+    } = command;
     let mut told = format!("{topic} {number}: {line}\n");
     if found.exit != answer.exit {
-        told.push_str(&format!("    exit {} instead of {}\n", found.exit, answer.exit));
+        told.push_str(&format!(
+            "    exit {} instead of {}\n",
+            found.exit, answer.exit
+        ));
     }
     for (found, recorded, name) in [
         (&found.stdout, &answer.stdout, "stdout"),
@@ -315,7 +340,11 @@ fn prepare(api: &Api, records: &str, topic: &str) {
     let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
     let number: u32 = topic[..2].parse().expect("topics are numbered");
     for (from, file) in [(3, "03-priorityclass"), (5, "05-preemption")] {
-        let name = if from == 3 { "pc.yaml" } else { "pc-urgent.yaml" };
+        let name = if from == 3 {
+            "pc.yaml"
+        } else {
+            "pc-urgent.yaml"
+        };
         if number > from {
             for class in objects(records, file, name) {
                 make(api, classes, &class);
@@ -330,7 +359,8 @@ fn prepare(api: &Api, records: &str, topic: &str) {
         close(api, &["node-1"], false);
     }
     if topic == "14-watch-streams" {
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "w1"}});
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "w1"}});
         make(api, "/api/v1/namespaces", &namespace);
     }
     wait_for_accounts(api);
@@ -428,7 +458,10 @@ impl Cluster {
         let mut told = String::new();
         while !told.contains("listens at") {
             let read = lines.read_line(&mut told);
-            assert!(read.is_ok_and(|it| it > 0), "the cluster did not start: {told}");
+            assert!(
+                read.is_ok_and(|it| it > 0),
+                "the cluster did not start: {told}"
+            );
         }
         std::thread::spawn(move || {
             // Nobody waits for what else it says, but it must not wait for a reader.

@@ -267,4 +267,28 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn a_request_above_the_limit_by_default_is_refused() {
+        let range = json!({
+            "metadata": {"name": "l", "namespace": "small"},
+            "spec": {"limits": [{"type": "Container", "default": {"cpu": "500m"}}]},
+        });
+        let mut objects = AdmissionObjects::default();
+        objects.add_limit_range(serde_json::from_value(range).expect("a LimitRange"));
+        let options = AdmissionOptions::default();
+        let admission = Admission::new(&objects, &options, Quotas::default());
+        let mut admission = admission.expect("no class is wrong");
+        let resources = json!({"requests": {"cpu": "1"}});
+        let spec = json!({"containers": [{"name": "c", "resources": resources}]});
+        let spec: Arc<PodSpec> = serde_json::from_value(spec).expect("a spec");
+        assert_eq!(admission.admit(&mut pod("large", &spec)), Ok(()));
+        let refusal = "spec.containers[0].resources.requests: Invalid value: \"1\": must be less than \
+                       or equal to cpu limit of 500m";
+        // Twice: the second time from what is remembered.
+        for _ in 0..2 {
+            let admitted = admission.admit(&mut pod("small", &spec));
+            assert_eq!(admitted, Err(refusal.to_owned()));
+        }
+    }
 }

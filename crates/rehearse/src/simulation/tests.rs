@@ -1,3 +1,4 @@
+use outrank_api::decode::{LoadedObject, load};
 use outrank_controllers::garbage_collection::GarbageCollector;
 use outrank_controllers::node_lifecycle::NodeLifecycleOptions;
 use outrank_controllers::{Controllers, cluster_controllers, workload_controllers};
@@ -6,6 +7,8 @@ use outrank_engine::extensions::Extensions;
 use serde_json::{Value, json};
 
 use super::Simulation;
+use crate::run::{RunOptions, run};
+use crate::scenario::{AdmissionOptions, Changes, Scenario};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -126,4 +129,133 @@ fn there_is_no_such_node() {
     let error = simulation.stop_nodes(&["b".to_owned()]);
     let message = "cannot stop node b: there is no such node";
     assert_eq!(error, Err(message.to_owned()));
+}
+
+fn guarded(name: &str, node: &str, priority: i32) -> Value {
+    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web",
+        "controller": true});
+    json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": name, "labels": {"app": "web"},
+            "creationTimestamp": "2026-01-01T00:00:00Z", "ownerReferences": [owner]},
+        "spec": {"nodeName": node, "priority": priority, "terminationGracePeriodSeconds": 20,
+            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": 4}}}]},
+        "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z",
+            "conditions": [{"type": "Ready", "status": "True"}]}})
+}
+
+/// Two pods of a budget that lets one go, another pod that is dearer, and two that want a place.
+fn contested() -> Vec<LoadedObject> {
+    let mut dear = guarded("dear", "c", 5);
+    dear["metadata"]["labels"] = json!({});
+    dear["metadata"]["ownerReferences"] = json!([]);
+    let urgent = |name: &str| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+            "spec": {"priorityClassName": "urgent", "containers": [{"name": "c", "image": "i",
+                "resources": {"requests": {"cpu": 4}}}]}})
+    };
+    let web = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {"name": "web", "namespace": "default", "uid": "web"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "c", "image": "i",
+                "resources": {"requests": {"cpu": 4}}}]}}}});
+    let objects = [
+        node("a", 4),
+        node("b", 4),
+        node("c", 4),
+        json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+            "metadata": {"name": "urgent"}, "value": 100}),
+        web,
+        guarded("web-1", "a", 0),
+        guarded("web-2", "b", 0),
+        dear,
+        json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}}),
+        urgent("u-1"),
+        urgent("u-2"),
+    ];
+    let text: Vec<String> = objects.iter().map(ToString::to_string).collect();
+    let loaded = load([("cluster.yaml", text.join("\n---\n").as_bytes())]);
+    assert_eq!(loaded.errors, []);
+    loaded.objects
+}
+
+/// What the first kill takes of a budget counts for the second, with time and without.
+#[test]
+fn budgets_are_counted_between_two_kills() {
+    let scenario = Scenario::new(contested(), Changes::default()).expect("a scenario");
+    let report = run(&scenario, &RunOptions::default(), &mut |_, _| {}).expect("a report");
+    let victims = report.victims.iter();
+    let killed: Vec<(&str, bool)> = victims.map(|it| (&*it.name, it.pdb_violated)).collect();
+    assert_eq!(killed, [("web-1", false), ("dear", false)]);
+
+    let options = RunOptions::default();
+    let simulation = Simulation::of(contested(), &options, &AdmissionOptions::default());
+    let mut simulation = simulation.expect("a simulation");
+    simulation.run_until(simulation.cluster().now() + SECOND);
+    let entries = simulation.timeline().entries().iter();
+    let preempted = entries.filter(|it| it.reason == "Preempted");
+    let killed: Vec<&str> = preempted.map(|it| it.object.as_str()).collect();
+    assert_eq!(killed, ["Pod default/web-1", "Pod default/dear"]);
+}
+
+/// A set whose pods run, as a dump has it that lacks ControllerRevisions.
+fn set_without_revision(kind: &str, status: Value) -> Vec<LoadedObject> {
+    let template = json!({"metadata": {"labels": {"app": "s"}},
+        "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
+    let mut spec = json!({"selector": {"matchLabels": {"app": "s"}}, "template": template});
+    if kind == "StatefulSet" {
+        spec["replicas"] = 2.into();
+    }
+    let set = json!({"apiVersion": "apps/v1", "kind": kind,
+        "metadata": {"name": "s", "namespace": "default", "uid": "s", "generation": 3,
+            "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": spec, "status": status});
+    let hash = if kind == "StatefulSet" {
+        "s-abc"
+    } else {
+        "abc"
+    };
+    let pod = |number: i32| {
+        let mut pod = guarded(&format!("s-{number}"), ["a", "b"][number as usize], 0);
+        pod["metadata"]["labels"] = json!({"app": "s", "controller-revision-hash": hash});
+        pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": kind,
+            "name": "s", "uid": "s", "controller": true}]);
+        pod
+    };
+    let objects = [node("a", 4), node("b", 4), set, pod(0), pod(1)];
+    let text: Vec<String> = objects.iter().map(ToString::to_string).collect();
+    let loaded = load([("dump.yaml", text.join("\n---\n").as_bytes())]);
+    assert_eq!(loaded.errors, []);
+    loaded.objects
+}
+
+/// How many pods are deleted in ten minutes, and what is doubted.
+fn gone_and_doubts(objects: Vec<LoadedObject>) -> (usize, usize) {
+    let doubts = super::doubts(&objects);
+    let options = RunOptions::default();
+    let simulation = Simulation::of(objects, &options, &AdmissionOptions::default());
+    let mut simulation = simulation.expect("a simulation");
+    simulation.run_until(simulation.cluster().now() + 600 * SECOND);
+    (told(&simulation, &["Terminating"]).len(), doubts.len())
+}
+
+#[test]
+fn sets_whose_revisions_are_not_in_the_dump_stay_as_they_are() {
+    let status = json!({"observedGeneration": 3, "replicas": 2, "readyReplicas": 2,
+        "updatedReplicas": 2, "currentRevision": "s-abc", "updateRevision": "s-abc"});
+    let stateful = |status: &Value| set_without_revision("StatefulSet", status.clone());
+    assert_eq!(gone_and_doubts(stateful(&status)), (0, 0));
+    let daemon = |status: &Value| set_without_revision("DaemonSet", status.clone());
+    let updated = json!({"observedGeneration": 3, "currentNumberScheduled": 2,
+        "desiredNumberScheduled": 2, "updatedNumberScheduled": 2});
+    assert_eq!(gone_and_doubts(daemon(&updated)), (0, 0));
+    // The status is about another template: it is not known which pods are of this one.
+    let mut older = status.clone();
+    older["observedGeneration"] = 2.into();
+    assert_eq!(gone_and_doubts(stateful(&older)), (2, 1));
+    let mut partly = updated.clone();
+    partly["updatedNumberScheduled"] = 1.into();
+    assert_eq!(gone_and_doubts(daemon(&partly)), (2, 1));
 }

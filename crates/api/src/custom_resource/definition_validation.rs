@@ -1,0 +1,593 @@
+//! Whether a CustomResourceDefinition is right, in upstream's words.
+//!
+//! Source, Kubernetes 1.36:
+//! `k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go`. Upstream
+//! looks at definitions in an older form, in which what all versions share stands at the top;
+//! its paths are of that form (`spec.validation` for the schema of a single version), and so
+//! are ours. Where it shows versions as a whole their fields are written here as in the API.
+
+use serde_json::Value;
+
+use super::openapi::{self, Place};
+use super::schema::Schema;
+use super::structural::{self, flag, list, object, text};
+use super::{format, schema::ValueType};
+use crate::diagnostic::Here;
+use crate::field_error::FieldError;
+use crate::names::{NameRule, dns1035_label_errors};
+
+/// The annotation that definitions in Kubernetes' own groups must have.
+pub const API_APPROVED: &str = "api-approved.kubernetes.io";
+
+const SPEC: Here<'static> = Here::OBJECT.field("spec");
+
+/// What is wrong with a new definition, apart from what holds for the metadata of any object.
+/// Defaults must have been written ([`super::default_definition`]).
+///
+/// Beyond upstream, conversion by a webhook is refused if more than one version is served:
+/// there is nobody here to call it.
+pub fn validate(crd: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let nothing = Value::Null;
+    let spec = crd.get("spec").unwrap_or(&nothing);
+    name(crd, spec, &mut errors);
+    spec_errors(spec, &mut errors);
+    stored_versions(crd, spec, &mut errors);
+    approval(crd, None, spec, &mut errors);
+    if flag(spec, "preserveUnknownFields") {
+        let rule = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in \
+                    spec.versions[*].schema instead";
+        let here = SPEC.field("preserveUnknownFields");
+        errors.push(FieldError::invalid(&here, true, rule));
+    }
+    errors
+}
+
+/// What is wrong with a definition that replaces another, apart from what holds for the
+/// metadata of any object.
+pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let nothing = Value::Null;
+    let [spec, old_spec] = [new, old].map(|crd| crd.get("spec").unwrap_or(&nothing));
+    spec_errors(spec, &mut errors);
+    let mut must_stay = |path: &[&str]| {
+        let pointer = format!("/{}", path.join("/"));
+        let [new, old] = [spec, old_spec].map(|spec| spec.pointer(&pointer).unwrap_or(&nothing));
+        if new != old {
+            let path = format!("spec.{}", path.join("."));
+            errors.push(FieldError::invalid(
+                path.as_str(),
+                new,
+                "field is immutable",
+            ));
+        }
+    };
+    if super::names::is_true(old, "Established") {
+        must_stay(&["scope"]);
+        must_stay(&["names", "kind"]);
+    }
+    must_stay(&["group"]);
+    must_stay(&["names", "plural"]);
+    stored_versions(new, spec, &mut errors);
+    approval(new, Some(old), spec, &mut errors);
+    errors
+}
+
+/// What the author of a definition should know: formats that are not looked at, sets that
+/// server-side apply does not merge, and, beyond upstream, what is not done here.
+pub fn warnings(crd: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let nothing = Value::Null;
+    let spec = crd.get("spec").unwrap_or(&nothing);
+    let (mut sets, mut has_rules) = (Vec::new(), false);
+    for version in list(spec, "versions") {
+        let Some(props) = version.pointer("/schema/openAPIV3Schema") else {
+            continue;
+        };
+        let schema = Schema::read(props);
+        unknown_formats(&schema, &mut warnings);
+        compound_sets(&schema, &mut sets);
+        has_rules |= schema.has_rules;
+    }
+    sets.sort_unstable();
+    sets.dedup();
+    warnings.extend(sets);
+    if has_rules {
+        warnings.push(
+            "x-kubernetes-validations are not evaluated by this server: objects that break these \
+             rules are accepted"
+                .to_owned(),
+        );
+    }
+    if text(spec.get("conversion").unwrap_or(&nothing), "strategy") == "Webhook" {
+        warnings.push(
+            "conversion webhooks are not called by this server: of objects that are stored in \
+             another version only the apiVersion is changed"
+                .to_owned(),
+        );
+    }
+    warnings
+}
+
+fn unknown_formats(schema: &Schema, warnings: &mut Vec<String>) {
+    if !format::is_known(schema) {
+        warnings.push(format!("unrecognized format {:?}", schema.format));
+    }
+    schema
+        .parts()
+        .for_each(|part| unknown_formats(part, warnings));
+}
+
+fn compound_sets(schema: &Schema, warnings: &mut Vec<String>) {
+    let items = schema.items.as_ref().and_then(|items| items.value_type);
+    if let (super::schema::ListType::Set, Some(items @ (ValueType::Array | ValueType::Object))) =
+        (&schema.list_type, items)
+    {
+        warnings.push(format!(
+            "x-kubernetes-list-type: set for items of type {:?} is not supported by server-side apply \
+             or CEL validation rules",
+            items.name()
+        ));
+    }
+    schema
+        .parts()
+        .for_each(|part| compound_sets(part, warnings));
+}
+
+fn name(crd: &Value, spec: &Value, errors: &mut Vec<FieldError>) {
+    let name = crd.pointer("/metadata/name").and_then(Value::as_str);
+    let name = name.unwrap_or_default();
+    let plural = spec.pointer("/names/plural").and_then(Value::as_str);
+    let expected = format!("{}.{}", plural.unwrap_or_default(), text(spec, "group"));
+    if !name.is_empty() && name != expected {
+        let rule = "must be spec.names.plural+\".\"+spec.group";
+        errors.push(FieldError::invalid("metadata.name", name, rule));
+    }
+}
+
+fn spec_errors(spec: &Value, errors: &mut Vec<FieldError>) {
+    let group = text(spec, "group");
+    let here = SPEC.field("group");
+    let broken = NameRule::DnsSubdomain.errors(group);
+    if group.is_empty() {
+        errors.push(FieldError::required(&here, ""));
+    } else if !broken.is_empty() {
+        errors.push(FieldError::invalid(&here, group, broken.join(",")));
+    } else if !group.contains('.') {
+        let rule = "should be a domain with at least one dot";
+        errors.push(FieldError::invalid(&here, group, rule));
+    }
+    match text(spec, "scope") {
+        "Cluster" | "Namespaced" => {}
+        "" => errors.push(FieldError::required(&SPEC.field("scope"), "")),
+        scope => errors.push(FieldError::not_supported(
+            &SPEC.field("scope"),
+            scope,
+            &["Cluster", "Namespaced"],
+        )),
+    }
+    versions(spec, errors);
+    names(spec, errors);
+    shared(spec, errors);
+    conversion(spec, errors);
+}
+
+/// Whether all versions say the same of something; upstream then has it at the top.
+fn is_shared(spec: &Value, name: &str) -> bool {
+    let mut versions = list(spec, "versions")
+        .iter()
+        .map(|version| version.get(name));
+    let first = versions.next().flatten();
+    versions.all(|other| other == first)
+}
+
+fn versions(spec: &Value, errors: &mut Vec<FieldError>) {
+    let versions = list(spec, "versions");
+    let here = SPEC.field("versions");
+    for (index, version) in versions.iter().enumerate() {
+        if version
+            .pointer("/schema/openAPIV3Schema")
+            .is_none_or(Value::is_null)
+        {
+            let here = here.index(index);
+            let here = here.field("schema");
+            errors.push(FieldError::required(&here.field("openAPIV3Schema"), ""));
+        }
+    }
+    for (index, version) in versions.iter().enumerate() {
+        let here = here.index(index);
+        let name = text(version, "name");
+        let broken = dns1035_label_errors(name);
+        if !broken.is_empty() {
+            errors.push(FieldError::invalid(
+                &here.field("name"),
+                name,
+                broken.join(","),
+            ));
+        }
+        deprecation(version, &here, errors);
+        if !is_shared(spec, "schema") {
+            let has_status = version.pointer("/subresources/status").is_some();
+            schema(version, has_status, &here.field("schema"), errors);
+        }
+        if !is_shared(spec, "subresources") {
+            scale(version, &here.field("subresources"), errors);
+        }
+        if !is_shared(spec, "additionalPrinterColumns") {
+            columns(version, &here.field("additionalPrinterColumns"), errors);
+        }
+    }
+    let names: Vec<&str> = versions
+        .iter()
+        .map(|version| text(version, "name"))
+        .collect();
+    let shown = spec.get("versions").unwrap_or(&Value::Null);
+    if names
+        .iter()
+        .enumerate()
+        .any(|(at, name)| names[..at].contains(name))
+    {
+        errors.push(FieldError::invalid(
+            &here,
+            shown,
+            "must contain unique version names",
+        ));
+    }
+    if versions
+        .iter()
+        .filter(|version| flag(version, "storage"))
+        .count()
+        != 1
+    {
+        let rule = "must have exactly one version marked as storage version";
+        errors.push(FieldError::invalid(&here, shown, rule));
+    }
+}
+
+fn deprecation(version: &Value, here: &Here<'_>, errors: &mut Vec<FieldError>) {
+    let Some(Value::String(warning)) = version.get("deprecationWarning") else {
+        return;
+    };
+    let rule = if !flag(version, "deprecated") {
+        "can only be set for deprecated versions".to_owned()
+    } else if warning.len() > 256 {
+        "must be <= 256 characters long".to_owned()
+    } else if warning.is_empty() {
+        "must not be an empty string".to_owned()
+    } else if let Some(at) = warning.find(char::is_control) {
+        format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {at}"
+        )
+    } else {
+        return;
+    };
+    let here = here.field("deprecationWarning");
+    errors.push(FieldError::invalid(&here, warning.as_str(), rule));
+}
+
+/// What all versions share.
+fn shared(spec: &Value, errors: &mut Vec<FieldError>) {
+    let Some(version) = list(spec, "versions").first() else {
+        return;
+    };
+    let has_status = |version: &Value| version.pointer("/subresources/status").is_some();
+    if is_shared(spec, "schema") {
+        let has_status = list(spec, "versions").iter().any(has_status);
+        schema(version, has_status, &SPEC.field("validation"), errors);
+    }
+    if is_shared(spec, "subresources") {
+        scale(version, &SPEC.field("subresources"), errors);
+    }
+    if is_shared(spec, "additionalPrinterColumns") {
+        columns(version, &SPEC.field("additionalPrinterColumns"), errors);
+    }
+}
+
+fn names(spec: &Value, errors: &mut Vec<FieldError>) {
+    let nothing = Value::Null;
+    let names = spec.get("names").unwrap_or(&nothing);
+    let here = SPEC.field("names");
+    for name in ["plural", "singular", "kind", "listKind"] {
+        if text(names, name).is_empty() {
+            errors.push(FieldError::required(&here.field(name), ""));
+        }
+    }
+    for name in ["plural", "singular", "kind", "listKind"] {
+        let found = text(names, name);
+        let is_kind = name.to_lowercase().ends_with("kind");
+        let broken = match is_kind {
+            true => dns1035_label_errors(&found.to_lowercase()),
+            false => dns1035_label_errors(found),
+        };
+        if found.is_empty() || broken.is_empty() {
+            continue;
+        }
+        let start = if is_kind {
+            "may have mixed case, but should otherwise match: "
+        } else {
+            ""
+        };
+        let rule = format!("{start}{}", broken.join(","));
+        errors.push(FieldError::invalid(&here.field(name), found, rule));
+    }
+    let mut lists = |name: &str| {
+        let here = here.field(name);
+        for (index, found) in list(names, name).iter().enumerate() {
+            let found = found.as_str().unwrap_or_default();
+            let broken = dns1035_label_errors(found);
+            if !broken.is_empty() {
+                errors.push(FieldError::invalid(
+                    &here.index(index),
+                    found,
+                    broken.join(","),
+                ));
+            }
+        }
+    };
+    lists("shortNames");
+    lists("categories");
+    let (kind, list_kind) = (text(names, "kind"), text(names, "listKind"));
+    if !kind.is_empty() && kind == list_kind {
+        let rule = "kind and listKind may not be the same";
+        errors.push(FieldError::invalid(
+            &here.field("listKind"),
+            list_kind,
+            rule,
+        ));
+    }
+}
+
+fn schema(version: &Value, has_status: bool, here: &Here<'_>, errors: &mut Vec<FieldError>) {
+    let Some(schema) = version
+        .get("schema")
+        .and_then(|schema| object(schema, "openAPIV3Schema"))
+    else {
+        return;
+    };
+    let here = here.field("openAPIV3Schema");
+    if has_status {
+        root_of_status(schema, &here, errors);
+    }
+    if flag(schema, "nullable") {
+        let rule = "nullable cannot be true at the root";
+        errors.push(FieldError::forbidden(&here.field("nullable"), rule));
+    }
+    let mut own = structural::errors(schema, &here);
+    if own.is_empty() {
+        openapi::default_errors(schema, &here, &mut own);
+    }
+    errors.extend(own);
+    openapi::errors(schema, &here, Place::ROOT, errors);
+}
+
+/// If the status is written apart, its schema is `properties.status`, so nothing else at the
+/// root may be about it.
+fn root_of_status(schema: &Value, here: &Here<'_>, errors: &mut Vec<FieldError>) {
+    const FORBIDDEN: [&str; 12] = [
+        "additionalProperties",
+        "allOf",
+        "anyOf",
+        "default",
+        "enum",
+        "maxProperties",
+        "minProperties",
+        "not",
+        "nullable",
+        "oneOf",
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-map-type",
+    ];
+    const ALLOWED: &str = "[Description Type Format Title Maximum ExclusiveMaximum Minimum \
+                           ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems \
+                           MultipleOf Required Items Properties ExternalDocs Example \
+                           XPreserveUnknownFields XValidations]";
+    let found = text(schema, "type");
+    if !matches!(found, "" | "object") {
+        let rule = "only \"object\" is allowed as the type at the root of the schema if the status \
+                    subresource is enabled";
+        errors.push(FieldError::invalid(&here.field("type"), found, rule));
+    } else if FORBIDDEN
+        .iter()
+        .any(|name| schema.get(*name).is_some_and(|it| !it.is_null()))
+    {
+        let rule = format!(
+            "only {ALLOWED} fields are allowed at the root of the schema if the status subresource is \
+             enabled"
+        );
+        errors.push(FieldError::invalid(here, schema, rule));
+    }
+}
+
+fn scale(version: &Value, here: &Here<'_>, errors: &mut Vec<FieldError>) {
+    let Some(scale) = version
+        .get("subresources")
+        .and_then(|subresources| object(subresources, "scale"))
+    else {
+        return;
+    };
+    for (name, prefixes, under) in [
+        ("specReplicasPath", &[".spec."][..], "under .spec"),
+        ("statusReplicasPath", &[".status."][..], "under .status"),
+        (
+            "labelSelectorPath",
+            &[".spec.", ".status."][..],
+            "under either .spec or .status",
+        ),
+    ] {
+        let (path, here) = (text(scale, name), here.field("scale"));
+        let here = here.field(name);
+        if path.is_empty() {
+            if name != "labelSelectorPath" {
+                errors.push(FieldError::required(&here, ""));
+            }
+        } else if !path.starts_with('.') {
+            let rule = "must be a simple json path starting with .";
+            errors.push(FieldError::invalid(&here, path, rule));
+        } else if !prefixes.iter().any(|prefix| path.starts_with(prefix)) {
+            let rule = format!("should be a json path {under}");
+            errors.push(FieldError::invalid(&here, path, rule));
+        }
+    }
+}
+
+fn columns(version: &Value, here: &Here<'_>, errors: &mut Vec<FieldError>) {
+    const TYPES: &str = "must be one of boolean,date,integer,number,string";
+    const FORMATS: [&str; 8] = [
+        "byte",
+        "date",
+        "date-time",
+        "double",
+        "float",
+        "int32",
+        "int64",
+        "password",
+    ];
+    for (index, column) in list(version, "additionalPrinterColumns").iter().enumerate() {
+        let here = here.index(index);
+        if text(column, "name").is_empty() {
+            errors.push(FieldError::required(&here.field("name"), ""));
+        }
+        match text(column, "type") {
+            "boolean" | "date" | "integer" | "number" | "string" => {}
+            "" => errors.push(FieldError::required(&here.field("type"), TYPES)),
+            other => errors.push(FieldError::invalid(&here.field("type"), other, TYPES)),
+        }
+        let format = text(column, "format");
+        if !format.is_empty() && !FORMATS.contains(&format) {
+            let rule = format!("must be one of {}", FORMATS.join(","));
+            errors.push(FieldError::invalid(&here.field("format"), format, rule));
+        }
+        match text(column, "jsonPath") {
+            "" => errors.push(FieldError::required(&here.field("JSONPath"), "")),
+            path if !path.starts_with('.') => {
+                let rule = "must be a simple json path starting with .";
+                errors.push(FieldError::invalid(&here.field("JSONPath"), path, rule));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn conversion(spec: &Value, errors: &mut Vec<FieldError>) {
+    let Some(conversion) = object(spec, "conversion") else {
+        return;
+    };
+    let here = SPEC.field("conversion");
+    let webhook = object(conversion, "webhook");
+    let served = list(spec, "versions")
+        .iter()
+        .filter(|it| flag(it, "served"));
+    match text(conversion, "strategy") {
+        "" => errors.push(FieldError::required(&here.field("strategy"), "")),
+        "None" => {
+            for (name, field) in [
+                ("clientConfig", "webhookClientConfig"),
+                ("conversionReviewVersions", "conversionReviewVersions"),
+            ] {
+                if webhook.is_some_and(|webhook| webhook.get(name).is_some()) {
+                    let rule = "should not be set when strategy is not set to Webhook";
+                    errors.push(FieldError::forbidden(&here.field(field), rule));
+                }
+            }
+        }
+        "Webhook" => {
+            if webhook.and_then(|it| object(it, "clientConfig")).is_none() {
+                let rule = "required when strategy is set to Webhook";
+                errors.push(FieldError::required(
+                    &here.field("webhookClientConfig"),
+                    rule,
+                ));
+            }
+            if served.count() > 1 {
+                let rule = "this server calls no conversion webhooks; serve one version, or set the \
+                            strategy to None";
+                let here = here.field("strategy");
+                errors.push(FieldError::invalid(&here, "Webhook", rule));
+            }
+        }
+        other => {
+            let known = ["None", "Webhook"];
+            errors.push(FieldError::not_supported(
+                &here.field("strategy"),
+                other,
+                &known,
+            ));
+        }
+    }
+}
+
+fn stored_versions(crd: &Value, spec: &Value, errors: &mut Vec<FieldError>) {
+    let nothing = Value::Null;
+    let status = crd.get("status").unwrap_or(&nothing);
+    let stored = list(status, "storedVersions");
+    let status_here = Here::OBJECT.field("status");
+    let here = status_here.field("storedVersions");
+    let shown = Value::Array(stored.to_vec());
+    if stored.is_empty() {
+        let rule = "must have at least one stored version";
+        errors.push(FieldError::invalid(&here, &shown, rule));
+        return;
+    }
+    let versions = list(spec, "versions");
+    for version in versions.iter().filter(|version| flag(version, "storage")) {
+        let name = text(version, "name");
+        if !stored.iter().any(|it| it == name) {
+            let rule = format!("must have the storage version {name}");
+            errors.push(FieldError::invalid(&here, &shown, rule));
+        }
+    }
+    for (index, name) in stored.iter().enumerate() {
+        let name = name.as_str().unwrap_or_default();
+        if !versions.iter().any(|version| text(version, "name") == name) {
+            let rule = format!(
+                "missing from spec.versions; {name} was previously a storage version, and must remain in \
+                 spec.versions until a storage migration ensures no data remains persisted in {name} and \
+                 removes {name} from status.storedVersions"
+            );
+            errors.push(FieldError::invalid(&here.index(index), name, rule));
+        }
+    }
+}
+
+/// Kubernetes' own groups are for those who may say so.
+fn approval(crd: &Value, old: Option<&Value>, spec: &Value, errors: &mut Vec<FieldError>) {
+    const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+    let group = text(spec, "group");
+    let is_protected = |domain: &str| group == domain || group.ends_with(&format!(".{domain}"));
+    if !(is_protected("k8s.io") || is_protected("kubernetes.io")) {
+        return;
+    }
+    let found = |crd: &Value| -> String {
+        let annotations = crd.pointer("/metadata/annotations");
+        let found = annotations.and_then(|it| it.get(API_APPROVED)?.as_str());
+        found.unwrap_or_default().to_owned()
+    };
+    let state = |found: &str| match found {
+        "" => "missing",
+        it if it.starts_with("unapproved") => "bypassed",
+        it if it
+            .split_once("://")
+            .is_some_and(|(_, rest)| !rest.is_empty()) =>
+        {
+            "approved"
+        }
+        _ => "invalid",
+    };
+    let annotation = found(crd);
+    if old.is_some_and(|old| state(&found(old)) == state(&annotation)) {
+        return;
+    }
+    let annotations = Here::OBJECT.field("metadata");
+    let annotations = annotations.field("annotations");
+    let here = annotations.key(API_APPROVED);
+    let rule = format!("protected groups must have approval annotation {API_APPROVED:?}");
+    match state(&annotation) {
+        "missing" => errors.push(FieldError::required(&here, format!("{rule}, {SEE}"))),
+        "invalid" => {
+            let rule =
+                format!("{rule} with either a URL or a reason starting with \"unapproved\", {SEE}");
+            errors.push(FieldError::invalid(&here, annotation.as_str(), rule));
+        }
+        _ => {}
+    }
+}

@@ -13,6 +13,7 @@ mod ledger;
 mod record;
 mod samples;
 mod stand_in;
+mod stream;
 mod surface;
 mod walk;
 

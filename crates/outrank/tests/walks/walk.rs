@@ -14,6 +14,7 @@ use crate::api::Api;
 use crate::compare::{Likeness, compare, differences};
 use crate::record::{self, Answer, Command, Step};
 use crate::stand_in::StandIn;
+use crate::stream::{self, Stream};
 
 /// A kubectl under test.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub(crate) struct Outcome {
 const PATIENCE: Duration = Duration::from_secs(8);
 /// The same, if it is known that it will not.
 const PATIENCE_WITH_KNOWN: Duration = Duration::from_millis(1500);
+/// How a command exits that was stopped after other steps, beside which it went on.
+const STOPPED: &str = "stopped";
 /// The longest that a command may take.
 const COMMAND_SECONDS: &str = "60";
 /// The server and the token of the records, which stand in commands of curl.
@@ -47,12 +50,27 @@ pub(crate) fn walk(kubectl: &Kubectl, topic: &str, is_known: impl Fn(u64) -> boo
     let steps = record::read(records, topic);
     let place = Place::new(kubectl, topic, &steps);
     let mut outcomes = Vec::new();
+    let watch = steps.iter().find_map(|step| match step {
+        Step::Command(command) if command.answer.exit == STOPPED => Some(command.clone()),
+        _ => None,
+    });
+    let mut stream = None;
     for step in steps {
         match step {
             Step::File { name, content } => {
                 fs::write(place.folder.path().join(name), content).expect("a writable folder");
             }
+            Step::Command(command) if command.answer.exit == STOPPED => {
+                let told = stream.take().map(Stream::end).unwrap_or_default();
+                outcomes.push(of_stream(topic, &command, &told));
+            }
             Step::Command(command) => {
+                if let Some(watch) = &watch
+                    && stream::begins_before(topic) == Some(command.number)
+                {
+                    let started = place.command(topic, watch.number, &watch.line);
+                    stream = Some(Stream::begin(started, place.folder.path()));
+                }
                 let patience = match is_known(command.number) {
                     true => PATIENCE_WITH_KNOWN,
                     false => PATIENCE,
@@ -62,6 +80,24 @@ pub(crate) fn walk(kubectl: &Kubectl, topic: &str, is_known: impl Fn(u64) -> boo
         }
     }
     outcomes
+}
+
+/// Compares what a watch has told beside the other steps.
+fn of_stream(topic: &str, command: &Command, found: &str) -> Outcome {
+    let answer = |text: &str| Answer {
+        stdout: stream::stories(text),
+        ..Answer::default()
+    };
+    let (found, recorded) = (answer(found), answer(&command.answer.stdout));
+    let command = Command {
+        answer: recorded,
+        ..command.clone()
+    };
+    Outcome {
+        number: command.number,
+        likeness: compare(&found, &command.answer, false),
+        told: told(topic, &command, &found),
+    }
 }
 
 impl Kubectl {
@@ -129,7 +165,7 @@ impl Place {
     /// Takes a step until its answer is the recorded one, or patience ends.
     fn take(&self, topic: &str, command: &Command, patience: Duration) -> Outcome {
         let line = self.line(&command.line);
-        if !is_question(&command.line) {
+        if !is_question(&command.line) && !is_at_once(topic, command.number) {
             // Whoever changes something has seen that what was there before runs.
             std::thread::sleep(Duration::from_millis(100));
             self.stand_in.start_pods();
@@ -144,7 +180,9 @@ impl Place {
                 true => self.stand_in.free(run),
                 false => run(),
             };
-            let likeness = compare(&found, &command.answer);
+            // kubectl prints labels as they come when it lists them.
+            let is_sorted = !command.line.contains("--list");
+            let likeness = compare(&found, &command.answer, is_sorted);
             let is_refused = found.exit != "0" && command.answer.exit != found.exit;
             let may_repeat = is_question(&command.line) || is_refused;
             if likeness != Likeness::Different || !may_repeat || start.elapsed() > patience {
@@ -207,6 +245,19 @@ impl Place {
     }
 
     fn run(&self, topic: &str, number: u64, line: &str) -> Answer {
+        let output = self.command(topic, number, line).output();
+        let output = output.expect("bash runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let code = output.status.code();
+        Answer {
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+            exit: code.map_or("signal".into(), |it| it.to_string()),
+        }
+    }
+
+    /// What runs a line, as a user would.
+    fn command(&self, topic: &str, number: u64, line: &str) -> std::process::Command {
         let folder = self.folder.path();
         let kubeconfig = match (topic, number) {
             // Recorded as another user, though the command does not say so.
@@ -214,7 +265,8 @@ impl Place {
             _ => "config/kubeconfig",
         };
         let path = std::env::var("PATH").unwrap_or_default();
-        let output = std::process::Command::new("timeout")
+        let mut command = std::process::Command::new("timeout");
+        command
             .args(["-k", "2", COMMAND_SECONDS, "bash", "-c", line])
             .current_dir(folder)
             .env_clear()
@@ -224,19 +276,14 @@ impl Place {
             .env("KUBE_EDITOR", "sed -i 's/replicas: .*/replicas: 1/'")
             .env("TZ", "UTC")
             .env("LC_ALL", "C.UTF-8")
-            .stdin(Stdio::null())
-            .output()
-            .expect("bash runs");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Answer {
-            stdout: text(&output.stdout),
-            stderr: text(&output.stderr),
-            exit: output
-                .status
-                .code()
-                .map_or("signal".into(), |it| it.to_string()),
-        }
+            .stdin(Stdio::null());
+        command
     }
+}
+
+/// Whether a step was taken before pods of the step before it could start.
+fn is_at_once(topic: &str, number: u64) -> bool {
+    matches!((topic, number), ("10-apply-patch", 41))
 }
 
 /// Whether a command only asks, so that it may be asked again.
@@ -354,7 +401,11 @@ fn prepare(api: &Api, records: &str, topic: &str) {
     if matches!(topic, "11-drain" | "12-imperative") {
         wait_for_accounts(api);
         close(api, &["node-1"], true);
-        make(api, "/apis/apps/v1/namespaces/default/deployments", &left_deployment());
+        make(
+            api,
+            "/apis/apps/v1/namespaces/default/deployments",
+            &left_deployment(),
+        );
         wait_until_all_are_bound(api);
         close(api, &["node-1"], false);
     }

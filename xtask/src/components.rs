@@ -9,6 +9,7 @@ mod priority;
 mod protobuf;
 mod quota;
 mod taint_eviction;
+mod validation;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -24,6 +25,7 @@ const PARTS: &[Part] = &[
     protobuf::answer,
     quota::answer,
     taint_eviction::answer,
+    validation::answer,
 ];
 
 /// Holds a record of a topic against our answer. `None` if the topic is not served here, or not

@@ -39,15 +39,21 @@
 use std::fmt;
 
 use outrank_api::decode::{Object, ObjectKind};
+use outrank_api::resource_type::ResourceType;
 use outrank_api::status::Status;
-use outrank_api::types::{LimitRange, ObjectMeta, RuntimeClass};
+use outrank_api::types::{LimitRange, Node, ObjectMeta, RuntimeClass, StorageClass};
+use serde_json::Value;
 
+use crate::default_storage_class::DefaultStorageClass;
 use crate::default_toleration_seconds::DefaultTolerationSeconds;
 use crate::limit_ranger::LimitRanger;
 use crate::namespace_lifecycle::{NamespaceLifecycle, NamespacePhase};
 use crate::plugin_names::{PLUGINS, PluginFlags};
+use crate::pod_topology_labels::PodTopologyLabels;
 use crate::priority::{KUBE_SYSTEM, Priority, PriorityResolver};
 use crate::runtime_class::RuntimeClassPlugin;
+use crate::service_account::{AccountSettings, ServiceAccount};
+use crate::taint_nodes_by_condition::TaintNodesByCondition;
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,8 +71,8 @@ pub enum Operation {
 pub struct Attributes<'r> {
     /// What it does.
     pub operation: Operation,
-    /// The kind of the object.
-    pub kind: ObjectKind,
+    /// The type of the object.
+    pub resource: &'r ResourceType,
     /// The subresource, such as `status`; empty for the object itself.
     pub subresource: &'r str,
     /// The namespace; empty where there is none.
@@ -77,20 +83,34 @@ pub struct Attributes<'r> {
     pub old: Option<&'r Object>,
     /// Whether nothing is to come of it.
     pub dry_run: bool,
+    /// What names that plugins make up end with; the caller draws it.
+    pub suffix: &'r str,
 }
 
-impl Attributes<'_> {
-    /// A request for an object itself, without names.
-    pub fn of(operation: Operation, kind: ObjectKind) -> Self {
+impl<'r> Attributes<'r> {
+    /// A request for an object itself, without names. The type may be given by a kind that
+    /// decisions read.
+    pub fn of(operation: Operation, resource: impl Into<&'r ResourceType>) -> Self {
         Attributes {
             operation,
-            kind,
+            resource: resource.into(),
             subresource: "",
             namespace: "",
             name: "",
             old: None,
             dry_run: false,
+            suffix: "",
         }
+    }
+
+    /// The kind of the object, if it is one that decisions read.
+    pub fn kind(&self) -> Option<ObjectKind> {
+        self.resource.object_kind()
+    }
+
+    /// Whether an object itself is made, or changed, and not a part of it.
+    pub(crate) fn is_about_whole(&self) -> bool {
+        self.subresource.is_empty()
     }
 
     /// The answer of a plugin that refuses the request. An object whose name is yet to be made
@@ -101,7 +121,7 @@ impl Attributes<'_> {
             .into_iter()
             .chain(of_object.into_iter().flatten());
         let name = names.into_iter().find(|name| !name.is_empty());
-        Status::forbidden(self.kind.resource(), name.unwrap_or("Unknown"), why)
+        Status::forbidden(self.resource.resource(), name.unwrap_or("Unknown"), why)
     }
 }
 
@@ -126,6 +146,22 @@ pub trait Cluster {
         None
     }
 
+    /// The node of this name.
+    fn node(&self, _name: &str) -> Option<&Node> {
+        None
+    }
+
+    /// The storage classes, in any order.
+    fn storage_classes(&self) -> Vec<&StorageClass> {
+        Vec::new()
+    }
+
+    /// What the service account of this name gives to its pods; `None` if there is none. Unless
+    /// this is answered, every account is there and has no wishes.
+    fn service_account(&self, _namespace: &str, _name: &str) -> Option<AccountSettings> {
+        Some(AccountSettings::default())
+    }
+
     /// Whether pods of a namespace may have a built-in priority class, where that is asked
     /// ([`crate::priority::CriticalPods`]). A cluster with quotas may allow it to namespaces
     /// that have one for the class.
@@ -148,6 +184,21 @@ pub trait AdmissionPlugin: fmt::Debug + Send + Sync {
         &self,
         _attributes: &Attributes<'_>,
         _object: Option<&mut Object>,
+        _cluster: &dyn Cluster,
+    ) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// The first phase for fields that no decision reads, given the object as JSON with its
+    /// defaults. What the plugins do to the typed object in the same phase is not in it yet.
+    ///
+    /// # Errors
+    ///
+    /// The answer, if the request is refused.
+    fn admit_fields(
+        &self,
+        _attributes: &Attributes<'_>,
+        _object: &mut Value,
         _cluster: &dyn Cluster,
     ) -> Result<(), Status> {
         Ok(())
@@ -190,9 +241,13 @@ impl AdmissionChain {
         Ok(chain
             .with(NamespaceLifecycle)
             .with(LimitRanger)
+            .with(ServiceAccount)
+            .with(TaintNodesByCondition)
             .with(Priority::default())
             .with(DefaultTolerationSeconds::default())
-            .with(RuntimeClassPlugin))
+            .with(DefaultStorageClass)
+            .with(RuntimeClassPlugin)
+            .with(PodTopologyLabels))
     }
 
     /// The chain with a plugin at its place, in the place of one of the same name. A plugin
@@ -234,6 +289,26 @@ impl AdmissionChain {
     ) -> Result<(), Status> {
         let mut plugins = self.plugins.iter();
         plugins.try_for_each(|plugin| plugin.admit(attributes, object.as_deref_mut(), cluster))
+    }
+
+    /// The first phase for an object in full: the typed object, if its kind has one, and its JSON,
+    /// of which the caller makes one when all is done.
+    ///
+    /// # Errors
+    ///
+    /// The answer of the first plugin that refuses.
+    pub fn admit_whole(
+        &self,
+        attributes: &Attributes<'_>,
+        mut object: Option<&mut Object>,
+        fields: &mut Value,
+        cluster: &dyn Cluster,
+    ) -> Result<(), Status> {
+        for plugin in &self.plugins {
+            plugin.admit(attributes, object.as_deref_mut(), cluster)?;
+            plugin.admit_fields(attributes, fields, cluster)?;
+        }
+        Ok(())
     }
 
     /// The second phase.

@@ -7,8 +7,9 @@
 //!   compare; [`priority_class`]: what a class may be;
 //! * [`resource_quota`]: how much the objects of a namespace may use together;
 //! * [`limit_ranger`]: how large pods, containers and claims may be;
-//! * [`default_toleration_seconds`], [`namespace_lifecycle`], [`runtime_class`]: a plugin
-//!   each;
+//! * [`default_storage_class`], [`default_toleration_seconds`], [`namespace_lifecycle`],
+//!   [`pod_topology_labels`], [`runtime_class`], [`service_account`],
+//!   [`taint_nodes_by_condition`]: a plugin each;
 //! * [`chain`], [`plugin_names`], [`configuration`]: the plugins in their order, which of them
 //!   run, and how.
 //! * [`write`](mod@write): what becomes of a request to write, from its body to the object that is
@@ -38,18 +39,22 @@
 pub mod chain;
 pub mod configuration;
 pub mod creation;
+pub mod default_storage_class;
 pub mod default_toleration_seconds;
 pub mod limit_ranger;
 pub mod namespace_lifecycle;
 pub mod plugin_names;
+pub mod pod_topology_labels;
 pub mod priority;
 pub mod priority_class;
 pub mod resource_quota;
 pub mod runtime_class;
+pub mod service_account;
+pub mod taint_nodes_by_condition;
 pub mod write;
 
 pub use chain::{AdmissionChain, AdmissionPlugin, Attributes, Cluster, Operation};
 pub use plugin_names::PluginFlags;
 pub use priority::{PriorityError, PriorityResolver};
 pub use priority_class::ClassRules;
-pub use write::Writes;
+pub use write::{Writes, Written};

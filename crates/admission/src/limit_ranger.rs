@@ -109,10 +109,10 @@ fn is_concerned(attributes: &Attributes<'_>) -> bool {
     }
     match (
         attributes.operation,
-        attributes.kind,
+        attributes.kind(),
         attributes.subresource,
     ) {
-        (Operation::Update, ObjectKind::Pod, subresource) => subresource == "resize",
+        (Operation::Update, Some(ObjectKind::Pod), subresource) => subresource == "resize",
         (Operation::Delete, ..) => false,
         (_, _, subresource) => subresource.is_empty(),
     }

@@ -36,8 +36,8 @@ impl AdmissionPlugin for NamespaceLifecycle {
         object: Option<&mut Object>,
         cluster: &dyn Cluster,
     ) -> Result<(), Status> {
-        let (kind, namespace) = (attributes.kind, attributes.namespace);
-        if kind == ObjectKind::Namespace {
+        let namespace = attributes.namespace;
+        if attributes.kind() == Some(ObjectKind::Namespace) {
             let goes = attributes.operation == Operation::Delete;
             return match goes && IMMORTAL_NAMESPACES.contains(&attributes.name) {
                 true => Err(attributes.forbidden(None, "this namespace may not be deleted")),

@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use outrank_api::decode::{Object, ObjectKind};
+use outrank_api::decode::Object;
 use outrank_api::status::Status;
 use outrank_api::types::{Pod, PodSpec, PriorityClass};
 
@@ -381,7 +381,8 @@ impl AdmissionPlugin for Priority {
         object: Option<&Object>,
         cluster: &dyn Cluster,
     ) -> Result<(), Status> {
-        if attributes.kind != ObjectKind::PriorityClass || !attributes.subresource.is_empty() {
+        let is_class = matches!(object, Some(Object::PriorityClass(_)));
+        if !is_class || !attributes.subresource.is_empty() {
             return Ok(());
         }
         let classes = cluster.priority_classes();

@@ -1,12 +1,13 @@
 //! What becomes of a request to write, from its body to the object that is to be stored.
 //!
-//! The order matters, for a request may be wrong in several ways and gets one answer: the first
-//! phase of admission, what the server writes itself, validation, the second phase, and only
-//! then whether the name is free, which is for the store to say. An update is also held against
-//! the object as it is stored.
+//! The order matters, for a request may be wrong in several ways and gets one answer: defaults,
+//! who owns which field, the first phase of admission, what the server writes itself,
+//! validation, warnings, the second phase, and only then whether the name is free, which is for
+//! the store to say. An update is also held against the object as it is stored.
 //!
-//! Classes of priority and limit ranges are validated in upstream's words, other kinds in our
-//! own ([`outrank_api::validation`]).
+//! Any type of resource goes this way. Objects of kinds that decisions read are typed on the
+//! way, for admission; what it changes is carried over into the object in full. Of types that
+//! are not known (custom resources) the metadata is looked at, and nothing else.
 //!
 //! Sources, Kubernetes 1.36: `k8s.io/apiserver/pkg/endpoints/handlers/{create,update,patch}.go`,
 //! `k8s.io/apiserver/pkg/registry/{rest/create.go,rest/update.go,generic/registry/store.go}`.
@@ -33,22 +34,24 @@
 //! let body = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
 //!                   "metadata": {"name": "high"}, "value": 7});
 //! let attributes = Attributes::of(Operation::Create, ObjectKind::PriorityClass);
-//! let class = writes.create(&attributes, body, stamp).unwrap();
+//! let class = writes.create(&attributes, body, stamp).unwrap().value;
 //! assert_eq!(class["preemptionPolicy"], "PreemptLowerPriority");
 //! assert_eq!(class["metadata"]["generation"], 1);
 //! ```
 
-use outrank_api::decode::{LoadedObject, Object, ObjectKind, Origin, decode_value, whole};
-use outrank_api::defaults::default_object;
-use outrank_api::diagnostic::Severity;
+mod strategy;
+
+use outrank_api::decode::{Object, ObjectKind, decode_value};
+use outrank_api::defaults;
 use outrank_api::field_error::FieldError;
-use outrank_api::limit_range;
 use outrank_api::managed_fields::{self, Write};
 use outrank_api::metadata;
+use outrank_api::resource_type::ResourceType;
 use outrank_api::status::Status;
-use outrank_api::update::refused_change;
+use outrank_api::types::ObjectMeta;
 use outrank_api::validation;
-use serde_json::Value;
+use outrank_api::written_form::{carry, complete, tidy};
+use serde_json::{Value, json};
 
 use crate::chain::{AdmissionChain, Attributes, Cluster, Operation};
 use crate::priority_class::{ClassRules, refuse_deletion};
@@ -76,6 +79,24 @@ impl<'s> Stamp<'s> {
     }
 }
 
+/// What a request to write comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    /// The object that is to be stored, in full.
+    pub value: Value,
+    /// What the client is warned of, for Warning headers.
+    pub warnings: Vec<String>,
+}
+
+/// Who notes which fields the client owns from now on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owners {
+    /// It is done here.
+    Noted,
+    /// The object says it, as after server-side apply.
+    Given,
+}
+
 /// The rules by which objects are written.
 #[derive(Clone, Copy)]
 pub struct Writes<'w> {
@@ -88,7 +109,7 @@ pub struct Writes<'w> {
 }
 
 impl Writes<'_> {
-    /// The object that a creation makes, in full. Whether its name is free is not looked at.
+    /// The object that a creation makes. Whether its name is free is not looked at.
     ///
     /// # Errors
     ///
@@ -98,29 +119,12 @@ impl Writes<'_> {
         attributes: &Attributes<'s>,
         body: Value,
         stamp: Stamp<'s>,
-    ) -> Result<Value, Status> {
-        let (mut object, mut written) = typed(body)?;
-        let metadata = object.metadata_mut();
-        metadata.uid.clear();
-        metadata.creation_timestamp = None;
-        metadata::enter_namespace(metadata, attributes.namespace)?;
-        written = whole(&object, &written);
-        let write = stamp.write(attributes);
-        managed_fields::update(attributes.kind.into(), &Value::Null, &mut written, write);
-        self.chain
-            .admit(attributes, Some(&mut object), self.cluster)?;
-        let metadata = object.metadata_mut();
-        if metadata.name.is_empty() && !metadata.generate_name.is_empty() {
-            metadata.name = format!("{}{}", metadata.generate_name, stamp.suffix);
-        }
-        metadata::begin(metadata, attributes.kind, stamp.uid, stamp.now);
-        self.refuse_invalid(attributes.kind, &object, self.errors(&object))?;
-        self.chain
-            .validate(attributes, Some(&object), self.cluster)?;
-        Ok(whole(&object, &written))
+    ) -> Result<Written, Status> {
+        self.create_with(attributes, body, stamp, Owners::Noted)
     }
 
-    /// The object that an update puts in the place of `live`, in full.
+    /// The object that an update puts in the place of `live`: of the object as such all but its
+    /// status, of a subresource what belongs to it.
     ///
     /// # Errors
     ///
@@ -131,34 +135,127 @@ impl Writes<'_> {
         live: &Value,
         new: Value,
         stamp: Stamp<'s>,
-    ) -> Result<Value, Status> {
-        let kind = attributes.kind;
-        let (old, old_written) = typed(live.clone())?;
-        let (mut object, mut written) = typed(new)?;
-        metadata::enter_namespace(object.metadata_mut(), attributes.namespace)?;
-        written = whole(&object, &written);
-        managed_fields::update(kind.into(), live, &mut written, stamp.write(attributes));
+    ) -> Result<Written, Status> {
+        self.update_with(attributes, live, new, stamp, Owners::Noted)
+    }
+
+    /// The object that comes of server-side apply, which has noted already who owns what:
+    /// `applied` is made if `live` is `None`, and else put in its place.
+    ///
+    /// # Errors
+    ///
+    /// The answer, if the request is refused.
+    pub fn apply<'s>(
+        &self,
+        attributes: &Attributes<'s>,
+        live: Option<&Value>,
+        applied: Value,
+        stamp: Stamp<'s>,
+    ) -> Result<Written, Status> {
+        match live {
+            None => self.create_with(attributes, applied, stamp, Owners::Given),
+            Some(live) => self.update_with(attributes, live, applied, stamp, Owners::Given),
+        }
+    }
+
+    fn create_with<'s>(
+        &self,
+        attributes: &Attributes<'s>,
+        body: Value,
+        stamp: Stamp<'s>,
+        owners: Owners,
+    ) -> Result<Written, Status> {
+        let resource = attributes.resource;
+        let mut value = defaulted(resource, body);
+        let namespace = attributes.namespace;
+        with_metadata(&mut value, |metadata| {
+            metadata.uid.clear();
+            metadata.creation_timestamp = None;
+            metadata::enter_namespace(metadata, namespace)
+        })?;
+        strategy::prepare_create(resource, &mut value, stamp.now);
+        if owners == Owners::Noted {
+            let write = stamp.write(attributes);
+            managed_fields::update(resource, &Value::Null, &mut value, write);
+        }
+        let attributes = self.admit(attributes, stamp, &mut value)?;
+        let attributes = &attributes;
+        with_metadata(&mut value, |metadata| {
+            if metadata.name.is_empty() && !metadata.generate_name.is_empty() {
+                metadata.name = format!("{}{}", metadata.generate_name, stamp.suffix);
+            }
+            metadata::begin(metadata, resource, stamp.uid, stamp.now);
+            Ok(())
+        })?;
+        strategy::finish_create(resource, &mut value);
+        let object = typed(resource, &value)?;
+        let errors = match &object {
+            Some(Object::PriorityClass(class)) => self.classes.validate(class),
+            _ => validation::errors(resource, &value),
+        };
+        refuse_invalid(resource, &value, errors)?;
+        let warnings = validation::warnings(resource, &value);
+        self.chain
+            .validate(attributes, object.as_ref(), self.cluster)?;
+        complete(resource, &mut value);
+        Ok(Written { value, warnings })
+    }
+
+    fn update_with<'s>(
+        &self,
+        attributes: &Attributes<'s>,
+        live: &Value,
+        new: Value,
+        stamp: Stamp<'s>,
+        owners: Owners,
+    ) -> Result<Written, Status> {
+        let resource = attributes.resource;
+        let old = tidied(resource, live.clone());
+        let mut value = defaulted(resource, new);
+        with_metadata(&mut value, |metadata| {
+            metadata::enter_namespace(metadata, attributes.namespace)
+        })?;
+        strategy::prepare_update(resource, attributes.subresource, &mut value, &old);
+        if owners == Owners::Noted {
+            let write = stamp.write(attributes);
+            managed_fields::update(resource, live, &mut value, write);
+        }
+        let old_object = typed(resource, &old)?;
         let attributes = Attributes {
-            old: Some(&old),
+            old: old_object.as_ref(),
             ..*attributes
         };
+        let attributes = self.admit(&attributes, stamp, &mut value)?;
+        let before = metadata_of(&old);
+        let spec_changes = wanted(&value) != wanted(&old);
+        with_metadata(&mut value, |metadata| {
+            if metadata.resource_version.is_empty() {
+                metadata
+                    .resource_version
+                    .clone_from(&before.resource_version);
+            } else if metadata.resource_version != before.resource_version {
+                return Err(Status::modified_since(resource.resource(), &metadata.name));
+            }
+            metadata::carry_over(metadata, &before, resource, spec_changes);
+            Ok(())
+        })?;
+        let object = typed(resource, &value)?;
+        let errors = match (&object, &old_object) {
+            (Some(Object::PriorityClass(new)), Some(Object::PriorityClass(old))) => {
+                self.classes.validate_update(new, old)
+            }
+            _ => validation::update_errors(resource, attributes.subresource, &value, &old),
+        };
+        refuse_invalid(resource, &value, errors)?;
+        let warnings = match attributes.subresource {
+            "" => validation::update_warnings(resource, &value, &old),
+            _ => Vec::new(),
+        };
         self.chain
-            .admit(&attributes, Some(&mut object), self.cluster)?;
-        let (metadata, before) = (object.metadata_mut(), old.metadata());
-        if metadata.resource_version.is_empty() {
-            metadata
-                .resource_version
-                .clone_from(&before.resource_version);
-        } else if metadata.resource_version != before.resource_version {
-            return Err(Status::modified_since(kind.resource(), &metadata.name));
-        }
-        let spec_changes = written.get("spec") != old_written.get("spec");
-        metadata::carry_over(metadata, before, kind, spec_changes);
-        let errors = self.update_errors((&object, &written), (&old, &old_written));
-        self.refuse_invalid(kind, &object, errors)?;
-        self.chain
-            .validate(&attributes, Some(&object), self.cluster)?;
-        Ok(whole(&object, &written))
+            .validate(&attributes, object.as_ref(), self.cluster)?;
+        complete(resource, &mut value);
+        keep_owners_of_the_same(&mut value, live);
+        Ok(Written { value, warnings })
     }
 
     /// Whether an object of this kind and name may be deleted.
@@ -167,7 +264,7 @@ impl Writes<'_> {
     ///
     /// The answer, if it may not.
     pub fn delete(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
-        if attributes.kind == ObjectKind::PriorityClass {
+        if attributes.kind() == Some(ObjectKind::PriorityClass) {
             refuse_deletion(attributes.name)?;
         }
         let attributes = Attributes {
@@ -178,70 +275,121 @@ impl Writes<'_> {
         self.chain.validate(&attributes, None, self.cluster)
     }
 
-    fn errors(&self, object: &Object) -> Vec<FieldError> {
-        match object {
-            Object::PriorityClass(class) => self.classes.validate(class),
-            Object::LimitRange(range) => limit_range::validate(range),
-            object => own_errors(object),
-        }
-    }
-
-    fn update_errors(
+    /// The first phase of admission; what plugins do to the typed object gets into the whole.
+    fn admit<'s>(
         &self,
-        (new, written): (&Object, &Value),
-        (old, old_written): (&Object, &Value),
-    ) -> Vec<FieldError> {
-        if let (Object::PriorityClass(new), Object::PriorityClass(old)) = (new, old) {
-            return self.classes.validate_update(new, old);
-        }
-        let is_namespaced = new.kind().is_namespaced();
-        let mut errors = metadata::validate_update(new.metadata(), old.metadata(), is_namespaced);
-        match new {
-            Object::LimitRange(range) => errors.extend(limit_range::validate(range)),
-            new => errors.extend(own_errors(new)),
-        }
-        let loaded = |object: &Object, raw: &Value| LoadedObject {
-            object: object.clone(),
-            raw: raw.clone(),
-            origin: Origin::default(),
+        attributes: &Attributes<'s>,
+        stamp: Stamp<'s>,
+        value: &mut Value,
+    ) -> Result<Attributes<'s>, Status> {
+        let attributes = Attributes {
+            suffix: stamp.suffix,
+            ..*attributes
         };
-        let refused = refused_change(&loaded(old, old_written), &loaded(new, written));
-        errors.extend(refused.map(|path| FieldError::forbidden(path, "may not be changed")));
-        errors
-    }
-
-    fn refuse_invalid(
-        &self,
-        kind: ObjectKind,
-        object: &Object,
-        errors: Vec<FieldError>,
-    ) -> Result<(), Status> {
-        match errors.as_slice() {
-            [] => Ok(()),
-            errors => Err(Status::invalid(
-                kind.qualified(),
-                &object.metadata().name,
-                errors,
-            )),
+        let mut object = typed(attributes.resource, value)?;
+        let before = object.as_ref().map(Object::to_value);
+        self.chain
+            .admit_whole(&attributes, object.as_mut(), value, self.cluster)?;
+        if let (Some(before), Some(object)) = (before, object) {
+            carry(&before, &object.to_value(), value);
         }
+        Ok(attributes)
     }
 }
 
-fn own_errors(object: &Object) -> Vec<FieldError> {
-    let findings = validation::findings(object).into_iter();
-    let errors = findings.filter(|finding| finding.severity == Severity::Error);
-    errors.map(FieldError::from).collect()
+/// An object in its tidy form, with its identity.
+fn tidied(resource: &ResourceType, mut value: Value) -> Value {
+    tidy(resource, &mut value);
+    if let Value::Object(fields) = &mut value {
+        fields.insert("apiVersion".to_owned(), resource.api_version().into());
+        fields.insert("kind".to_owned(), resource.kind.as_str().into());
+        fields.entry("metadata").or_insert_with(|| json!({}));
+    }
+    value
 }
 
-/// An object with its defaults, and as it was written.
-fn typed(value: Value) -> Result<(Object, Value), Status> {
-    let mut object = decode_value(value.clone()).map_err(|findings| {
+fn defaulted(resource: &ResourceType, value: Value) -> Value {
+    let mut value = tidied(resource, value);
+    defaults::fill_in(resource, &mut value);
+    value
+}
+
+/// The object as decisions read it, if they do.
+fn typed(resource: &ResourceType, value: &Value) -> Result<Option<Object>, Status> {
+    if resource.object_kind().is_none() {
+        return Ok(None);
+    }
+    let object = decode_value(value.clone()).map_err(|findings| {
         let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
         Status::bad_request(findings.join("; "))
     })?;
-    let namespace = object.metadata().namespace.clone();
-    default_object(&mut object);
-    // The namespace is that of the request.
-    object.metadata_mut().namespace = namespace;
-    Ok((object, value))
+    Ok(Some(object))
+}
+
+fn metadata_of(value: &Value) -> ObjectMeta {
+    let metadata = value.get("metadata").cloned().unwrap_or_default();
+    serde_json::from_value(metadata).unwrap_or_default()
+}
+
+/// Changes the metadata of an object; what of it is not typed stays.
+fn with_metadata(
+    value: &mut Value,
+    change: impl FnOnce(&mut ObjectMeta) -> Result<(), Status>,
+) -> Result<(), Status> {
+    let mut metadata = metadata_of(value);
+    let before = json!(metadata);
+    change(&mut metadata)?;
+    if let Some(target) = value.get_mut("metadata") {
+        carry(&before, &json!(metadata), target);
+    }
+    Ok(())
+}
+
+/// What is wanted of an object: all but its identity, its metadata and its status.
+fn wanted(value: &Value) -> Vec<(&String, &Value)> {
+    const OTHERS: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
+    let fields = value.as_object().into_iter().flatten();
+    fields
+        .filter(|(name, _)| !OTHERS.contains(&name.as_str()))
+        .collect()
+}
+
+fn refuse_invalid(
+    resource: &ResourceType,
+    value: &Value,
+    errors: Vec<FieldError>,
+) -> Result<(), Status> {
+    match errors.as_slice() {
+        [] => Ok(()),
+        errors => {
+            let name = metadata_of(value).name;
+            Err(Status::invalid(resource.qualified(), &name, errors))
+        }
+    }
+}
+
+/// An update that changes nothing does not change the times of owners either, so that there is
+/// nothing to store.
+fn keep_owners_of_the_same(value: &mut Value, live: &Value) {
+    let without_times = |object: &Value| {
+        let mut object = object.clone();
+        let owners = object.pointer_mut("/metadata/managedFields");
+        let owners = owners.and_then(Value::as_array_mut);
+        for owner in owners.into_iter().flatten() {
+            if let Value::Object(owner) = owner {
+                owner.remove("time");
+            }
+        }
+        object
+    };
+    let is_other = |pointer: &str| value.pointer(pointer) != live.pointer(pointer);
+    let differs = [
+        "/spec",
+        "/status",
+        "/metadata/labels",
+        "/metadata/annotations",
+    ];
+    if !differs.into_iter().any(is_other) && without_times(value) == without_times(live) {
+        *value = live.clone();
+    }
 }

@@ -31,6 +31,7 @@ use crate::types::{
     VolumeAttachment,
 };
 use crate::validation;
+use crate::written_form;
 
 /// How many different errors and how many different warnings of one file are kept.
 pub const FINDINGS_PER_FILE_MAX: usize = 200;
@@ -629,7 +630,7 @@ pub fn decode_whole(mut value: Value) -> Result<Object, Vec<Finding>> {
     schema::check(Rules::All, api_version, name, &mut value, &mut findings);
     let object = kind.decode(&value).map(|mut object| {
         defaults::default_object(&mut object);
-        validation::validate(&object, &mut findings);
+        validation::validate(&object, value, &mut findings);
         object
     });
     errors_or(object, findings)
@@ -658,7 +659,7 @@ impl LoadedObject {
         };
         let (api_version, name) = (kind.api_version(), kind.name());
         schema::check(Rules::All, api_version, name, &mut value, &mut findings);
-        validation::validate(&self.object, &mut findings);
+        validation::validate(&self.object, value, &mut findings);
         findings
             .0
             .retain(|finding| finding.severity == Severity::Error);
@@ -803,11 +804,13 @@ impl File<'_> {
         match kind.decode(&value) {
             Ok(mut object) => {
                 if old_version {
+                    let before = object.to_value();
                     select_by_template_labels(&mut object);
+                    written_form::carry(&before, &object.to_value(), &mut value);
                 }
                 defaults::default_object(&mut object);
                 if !is_part {
-                    validation::validate(&object, &mut findings);
+                    validation::validate(&object, value, &mut findings);
                 }
                 let origin = Origin {
                     file: self.name.clone(),

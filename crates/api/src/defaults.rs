@@ -1,9 +1,13 @@
-//! What the API server fills in when a field is absent, for the fields that decisions read.
+//! What the API server fills in when a field is absent: for typed objects the fields that
+//! decisions read, and with [`fill_in`] all of an object that is JSON. A test holds the two
+//! together.
 //!
 //! Sources: `pkg/apis/core/v1/defaults.go`, `pkg/apis/apps/v1/defaults.go`,
 //! `pkg/apis/batch/v1/defaults.go` in Kubernetes 1.36, and for what admission adds
 //! `plugin/pkg/admission/defaulttolerationseconds`. Defaulting twice changes nothing.
 //! Priorities are not resolved here.
+
+mod written;
 
 use std::sync::Arc;
 
@@ -15,6 +19,8 @@ use crate::types::{
     ResourceQuota, ResourceRequirements, RollingUpdate, RolloutStrategy, RuntimeClass, Service,
     StatefulSet, StorageClass, Toleration,
 };
+
+pub use written::fill_in;
 
 /// The namespace of objects that name none.
 pub const NAMESPACE: &str = "default";

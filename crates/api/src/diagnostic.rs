@@ -267,6 +267,15 @@ impl Findings {
         self.add(Severity::Warning, here, message.into(), Suggestion::None);
     }
 
+    pub(crate) fn warning_at(&mut self, path: FieldPath, message: String) {
+        self.0.push(Finding {
+            severity: Severity::Warning,
+            path,
+            message,
+            suggestion: Suggestion::None,
+        });
+    }
+
     /// Mistakes in the words of the API server.
     pub(crate) fn field_errors(&mut self, errors: Vec<FieldError>) {
         self.0.extend(errors.into_iter().map(|error| Finding {

@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use crate::diagnostic::{FieldPath, Finding};
 use crate::names::{quoted, quoted_json};
+use crate::quantity::Quantity;
 
 /// The kind of a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,6 +44,8 @@ pub enum FieldErrorType {
     TooMany,
     /// The value is not of the type that a schema demands.
     TypeInvalid,
+    /// The value names something that is not there.
+    NotFound,
 }
 
 impl FieldErrorType {
@@ -57,6 +60,7 @@ impl FieldErrorType {
             Self::TooLong => "FieldValueTooLong",
             Self::TooMany => "FieldValueTooMany",
             Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::NotFound => "FieldValueNotFound",
         }
     }
 
@@ -69,6 +73,7 @@ impl FieldErrorType {
             Self::Duplicate => "Duplicate value",
             Self::TooLong => "Too long",
             Self::TooMany => "Too many",
+            Self::NotFound => "Not found",
         }
     }
 }
@@ -77,9 +82,22 @@ impl FieldErrorType {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadValue(String);
 
+impl BadValue {
+    /// A value that is shown as this JSON, with the fields in their order.
+    pub(crate) fn json(text: String) -> Self {
+        Self(text)
+    }
+}
+
 impl From<&str> for BadValue {
     fn from(text: &str) -> Self {
         Self(quoted(text))
+    }
+}
+
+impl From<&Quantity> for BadValue {
+    fn from(amount: &Quantity) -> Self {
+        amount.to_string().as_str().into()
     }
 }
 
@@ -181,6 +199,21 @@ impl FieldError {
         Self::new(FieldErrorType::Duplicate, path, Some(value.into()), "")
     }
 
+    /// What the value names is not there. `detail` may be empty.
+    pub fn not_found(
+        path: impl Into<FieldPath>,
+        value: impl Into<BadValue>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self::new(FieldErrorType::NotFound, path, Some(value.into()), detail)
+    }
+
+    /// The same with a detail.
+    pub(crate) fn because(mut self, detail: impl Into<String>) -> Self {
+        self.detail = detail.into();
+        self
+    }
+
     /// The value has more than `bytes_max` bytes.
     pub fn too_long(path: impl Into<FieldPath>, bytes_max: usize) -> Self {
         let bytes = if bytes_max == 1 { "byte" } else { "bytes" };
@@ -278,6 +311,7 @@ mod tests {
                 "a: Forbidden: not now",
             ),
             (FieldError::duplicate("a", "x"), "a: Duplicate value: \"x\""),
+            (FieldError::not_found("a", "x", ""), "a: Not found: \"x\""),
             (
                 FieldError::too_many("a", 2, 1),
                 "a: Too many: 2: must have at most 1 item",

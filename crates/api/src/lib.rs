@@ -22,6 +22,7 @@
 //!   it changes objects, and who owns what was written;
 //! * [`custom_resource`]: kinds that are defined at run time;
 //! * [`resource_type`]: what it serves, and what that is called;
+//! * [`written_form`]: the form in which it keeps objects;
 //! * [`metadata`]: what it demands of the metadata of every object, and writes into it;
 //! * [`diagnostic`]: mistakes, with their places.
 //!
@@ -42,6 +43,7 @@ pub mod diagnostic;
 pub mod document;
 pub mod field_error;
 pub mod fields;
+mod fields_of;
 pub mod labels;
 pub mod limit_range;
 pub mod managed_fields;
@@ -63,3 +65,4 @@ pub mod time;
 pub mod types;
 pub mod update;
 pub mod validation;
+pub mod written_form;

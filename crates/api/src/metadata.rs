@@ -21,10 +21,10 @@
 
 use serde::Serialize;
 
-use crate::decode::ObjectKind;
 use crate::diagnostic::{FieldPath, Here};
 use crate::field_error::FieldError;
 use crate::names::{NameRule, label_key_errors, label_value_errors};
+use crate::resource_type::ResourceType;
 use crate::status::Status;
 use crate::types::{ObjectMeta, OwnerReference};
 
@@ -33,12 +33,19 @@ pub const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 
 const METADATA: Here<'static> = Here::OBJECT.field("metadata");
 
-/// The rule for names of objects of this kind.
-pub fn name_rule(kind: ObjectKind) -> NameRule {
-    match kind {
-        ObjectKind::Namespace => NameRule::DnsLabel,
+/// The rule for names of objects of this type.
+pub fn name_rule(resource: &ResourceType) -> NameRule {
+    match resource.type_name.unwrap_or_default() {
+        "Namespace" | "StatefulSet" => NameRule::DnsLabel,
+        "Service" => NameRule::Dns1035Label,
+        "Role" | "ClusterRole" | "RoleBinding" | "ClusterRoleBinding" => NameRule::PathSegment,
         _ => NameRule::DnsSubdomain,
     }
+}
+
+/// What is wrong with the metadata of an object whose kind has no rules for names of its own.
+pub fn validate_general(metadata: &ObjectMeta, is_namespaced: bool) -> Vec<FieldError> {
+    validate_common(metadata, is_namespaced, NameRule::PathSegment)
 }
 
 /// What is wrong with the metadata of an object that is created: what holds for all kinds,
@@ -62,18 +69,23 @@ pub fn validate_update(new: &ObjectMeta, old: &ObjectMeta, is_namespaced: bool) 
 
 /// Makes the metadata that a client sent that of a new object: what only the server writes is
 /// written, whatever stood there.
-pub fn begin(metadata: &mut ObjectMeta, kind: ObjectKind, uid: &str, now: &str) {
+pub fn begin(metadata: &mut ObjectMeta, resource: &ResourceType, uid: &str, now: &str) {
     metadata.uid = uid.to_owned();
     metadata.creation_timestamp = Some(now.to_owned());
     metadata.deletion_timestamp = None;
     metadata.deletion_grace_period_seconds = None;
-    metadata.generation = i64::from(counts_generations(kind));
+    metadata.generation = i64::from(counts_generations(resource));
 }
 
 /// Carries over from the stored object what an update cannot change. `spec_changes` says
 /// whether the update is one that counts.
-pub fn carry_over(new: &mut ObjectMeta, old: &ObjectMeta, kind: ObjectKind, spec_changes: bool) {
-    new.generation = old.generation + i64::from(spec_changes && counts_updates(kind));
+pub fn carry_over(
+    new: &mut ObjectMeta,
+    old: &ObjectMeta,
+    resource: &ResourceType,
+    spec_changes: bool,
+) {
+    new.generation = old.generation + i64::from(spec_changes && counts_updates(resource));
     if new.uid.is_empty() {
         new.uid.clone_from(&old.uid);
     }
@@ -126,25 +138,45 @@ pub fn check_name(metadata: &ObjectMeta, name: &str) -> Result<(), Status> {
     }))
 }
 
-/// Kinds whose new objects have the generation 1; others have none.
-fn counts_generations(kind: ObjectKind) -> bool {
-    counts_updates(kind) || kind == ObjectKind::PriorityClass
+/// Whether new objects have the generation 1; others have none.
+fn counts_generations(resource: &ResourceType) -> bool {
+    counts_updates(resource)
+        || matches!(
+            resource.type_name.unwrap_or_default(),
+            "PriorityClass" | "PodTemplate"
+        )
 }
 
-/// Kinds whose generation grows when the spec changes.
-fn counts_updates(kind: ObjectKind) -> bool {
-    matches!(
-        kind,
-        ObjectKind::Pod
-            | ObjectKind::Deployment
-            | ObjectKind::ReplicaSet
-            | ObjectKind::ReplicationController
-            | ObjectKind::StatefulSet
-            | ObjectKind::DaemonSet
-            | ObjectKind::Job
-            | ObjectKind::CronJob
-            | ObjectKind::PodDisruptionBudget
-    )
+/// Whether the generation grows when what is wanted changes.
+fn counts_updates(resource: &ResourceType) -> bool {
+    const KINDS: [&str; 24] = [
+        "CustomResourceDefinition",
+        "CronJob",
+        "DaemonSet",
+        "Deployment",
+        "DeviceClass",
+        "EndpointSlice",
+        "FlowSchema",
+        "Ingress",
+        "IngressClass",
+        "Job",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "NetworkPolicy",
+        "Pod",
+        "PodDisruptionBudget",
+        "PriorityLevelConfiguration",
+        "ReplicaSet",
+        "ReplicationController",
+        "ResourceSlice",
+        "StatefulSet",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+    ];
+    // Custom resources have no type of ours.
+    resource.type_name.is_none_or(|name| KINDS.contains(&name))
 }
 
 fn validate_common(metadata: &ObjectMeta, is_namespaced: bool, names: NameRule) -> Vec<FieldError> {
@@ -385,6 +417,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::decode::ObjectKind;
 
     fn metadata(value: serde_json::Value) -> ObjectMeta {
         serde_json::from_value(value).expect("metadata")
@@ -432,15 +465,15 @@ mod tests {
         let mut old = metadata(json!({"name": "a", "resourceVersion": "3"}));
         begin(
             &mut old,
-            ObjectKind::Deployment,
+            ObjectKind::Deployment.into(),
             "u",
             "2026-01-01T00:00:00Z",
         );
         assert_eq!(old.generation, 1);
         let mut new = metadata(json!({"name": "a", "resourceVersion": "3", "generation": 9}));
-        carry_over(&mut new, &old, ObjectKind::Deployment, false);
+        carry_over(&mut new, &old, ObjectKind::Deployment.into(), false);
         assert_eq!(new, old);
-        carry_over(&mut new, &old, ObjectKind::Deployment, true);
+        carry_over(&mut new, &old, ObjectKind::Deployment.into(), true);
         assert_eq!(new.generation, 2);
         assert!(validate_update(&new, &old, false).is_empty());
         new.uid = "other".to_owned();

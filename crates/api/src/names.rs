@@ -100,11 +100,102 @@ pub fn dns1035_label_errors(name: &str) -> Vec<String> {
     errors
 }
 
+/// What is wrong with the name of a port.
+pub(crate) fn port_name_errors(name: &str) -> Vec<String> {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let mut errors = Vec::new();
+    if name.len() > 15 {
+        errors.push(too_long(15, "characters"));
+    }
+    if name.is_empty() || !name.bytes().all(|byte| fits(byte) || byte == b'-') {
+        errors.push(
+            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned(),
+        );
+    }
+    if !name.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        errors.push("must contain at least one letter (a-z)".to_owned());
+    }
+    if name.contains("--") {
+        errors.push("must not contain consecutive hyphens".to_owned());
+    }
+    if name.starts_with('-') || name.ends_with('-') {
+        errors.push("must not begin or end with a hyphen".to_owned());
+    }
+    errors
+}
+
+/// What is wrong with a share in percent.
+pub(crate) fn percent_errors(share: &str) -> Vec<String> {
+    let digits = share.strip_suffix('%').unwrap_or_default();
+    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Vec::new();
+    }
+    vec![pattern_error(
+        "a valid percent string must be a numeric string followed by an ending '%'",
+        "[0-9]+%",
+        &["1%", "93%"],
+    )]
+}
+
+/// What is wrong with the name of an environment variable: all of ASCII that can be printed is
+/// allowed, but for `=`.
+pub(crate) fn env_name_errors(name: &str) -> Vec<String> {
+    let is_printable = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'=';
+    match name {
+        "" => vec![format!("environment variable name {EMPTY}")],
+        name if name.bytes().all(is_printable) => Vec::new(),
+        _ => vec![
+            "a valid environment variable name must consist only of printable ASCII characters \
+             other than '='"
+                .to_owned(),
+        ],
+    }
+}
+
+/// What is wrong with a key of a ConfigMap or a Secret.
+pub(crate) fn config_key_errors(key: &str) -> Vec<String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let mut errors = Vec::new();
+    if key.len() > DNS1123_SUBDOMAIN_MAX_LEN {
+        errors.push(too_long(DNS1123_SUBDOMAIN_MAX_LEN, "characters"));
+    }
+    if key.is_empty() || !key.bytes().all(fits) {
+        errors.push(pattern_error(
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+            "[-._a-zA-Z0-9]+",
+            &["key.name", "KEY_NAME", "key-name"],
+        ));
+    }
+    if key == "." {
+        errors.push("must not be '.'".to_owned());
+    } else if key == ".." {
+        errors.push("must not be '..'".to_owned());
+    } else if key.starts_with("..") {
+        errors.push("must not start with '..'".to_owned());
+    }
+    errors
+}
+
+/// What is wrong with the name of a header of HTTP.
+pub(crate) fn header_name_errors(name: &str) -> Vec<String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    match !name.is_empty() && name.bytes().all(fits) {
+        true => Vec::new(),
+        false => vec![pattern_error(
+            "a valid HTTP header must consist of alphanumeric characters or '-'",
+            "[-A-Za-z0-9]+",
+            &["X-Header-Name"],
+        )],
+    }
+}
+
 /// How objects of some kind are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     /// As a DNS label: namespaces.
     DnsLabel,
+    /// As a DNS label that begins with a letter: services.
+    Dns1035Label,
     /// As a DNS subdomain: most kinds.
     DnsSubdomain,
     /// As anything that fits between two slashes of a URL.
@@ -118,6 +209,7 @@ impl NameRule {
     pub fn errors(self, name: &str) -> Vec<String> {
         match self {
             Self::DnsLabel => label_errors(name, "characters"),
+            Self::Dns1035Label => dns1035_label_errors(name),
             Self::DnsSubdomain => subdomain_errors(name, "characters"),
             Self::PathSegment => path_segment_errors(name),
         }

@@ -4,7 +4,9 @@
 //! which fields each type has and of what type they are; `schema/rules.txt`, written by
 //! hand, adds the values of enumerations, ranges and required fields. A check compares an
 //! object with them and reports every unknown field, wrong type and impossible value.
-//! `schema/admission.txt` has the types of files that configure admission.
+//! `schema/go.txt` says which fields are written though they are nothing, `schema/defaults.txt`
+//! what is filled in where a field is absent, and `schema/admission.txt` has the types of files
+//! that configure admission.
 //!
 //! Whoever tells others what the types are, as OpenAPI does, reads the tables by [`kinds`],
 //! [`fields`] and [`package`]:
@@ -30,6 +32,8 @@ use crate::quantity::Quantity;
 const TYPES: &str = include_str!("schema/types.txt");
 const ADMISSION_TYPES: &str = include_str!("schema/admission.txt");
 const RULES: &str = include_str!("schema/rules.txt");
+const GO: &str = include_str!("schema/go.txt");
+const DEFAULTS: &str = include_str!("schema/defaults.txt");
 
 /// What is said of a field that a type does not have.
 const UNKNOWN_FIELD: &str = "unknown field, left out";
@@ -87,6 +91,8 @@ pub struct Field {
     pub retains_keys: bool,
     /// What the type is called in Go, if that is not its own name.
     pub(crate) go_type: Option<&'static str>,
+    /// Whether absence is something else than nothing (`false`, 0, "").
+    pub(crate) is_pointer: bool,
     /// How the value is owned, if the rules say so.
     grain: Option<Grain>,
 }
@@ -132,6 +138,7 @@ impl Field {
             merges_scalars: false,
             retains_keys: false,
             go_type: None,
+            is_pointer: false,
             grain: None,
         }
     }
@@ -157,6 +164,8 @@ struct Schema {
     order: HashMap<&'static str, Vec<&'static str>>,
     /// By type, fields and what must be there with them.
     needs: HashMap<&'static str, Vec<(&'static str, &'static str)>>,
+    /// By type, what absent fields get.
+    defaults: HashMap<&'static str, Vec<(&'static str, Value)>>,
 }
 
 /// Whether Kubernetes 1.36 has this kind, as far as the table goes.
@@ -290,6 +299,11 @@ pub(crate) fn present_fields(type_name: &str) -> &'static [&'static str] {
     schema().present.get(type_name).map_or(&[], Vec::as_slice)
 }
 
+/// What absent fields of a type get, whatever else is there.
+pub(crate) fn defaults_of(type_name: &str) -> &'static [(&'static str, Value)] {
+    schema().defaults.get(type_name).map_or(&[], Vec::as_slice)
+}
+
 /// The order in which the API server writes the fields of a type, as far as it is known.
 pub(crate) fn field_order(type_name: &str) -> &'static [&'static str] {
     schema().order.get(type_name).map_or(&[], Vec::as_slice)
@@ -302,6 +316,8 @@ fn schema() -> &'static Schema {
         schema.read_types(TYPES);
         schema.read_types(ADMISSION_TYPES);
         schema.read_rules(RULES);
+        schema.read_rules(GO);
+        schema.read_defaults(DEFAULTS);
         schema
     })
 }
@@ -381,6 +397,13 @@ impl Schema {
                 ["present", type_name, fields @ ..] => {
                     self.present.insert(*type_name, fields.to_vec());
                 }
+                ["pointer", type_name, fields @ ..] => {
+                    for field in fields {
+                        if let Some(field) = self.field_mut(type_name, field) {
+                            field.is_pointer = true;
+                        }
+                    }
+                }
                 ["order", type_name, fields @ ..] => {
                     self.order.insert(*type_name, fields.to_vec());
                 }
@@ -406,6 +429,19 @@ impl Schema {
                     }
                 }
                 _ => {}
+            }
+        }
+    }
+
+    fn read_defaults(&mut self, table: &'static str) {
+        for line in table.lines().filter(|line| !line.starts_with('#')) {
+            let target = line.split_once(' ').and_then(|(field, value)| {
+                let (type_name, field) = field.rsplit_once('.')?;
+                Some((type_name, field, serde_json::from_str(value).ok()?))
+            });
+            if let Some((type_name, field, value)) = target {
+                let defaults = self.defaults.entry(type_name).or_default();
+                defaults.push((field, value));
             }
         }
     }
@@ -932,14 +968,12 @@ mod tests {
     fn every_rule_is_about_a_field_of_the_table() {
         let mut schema = Schema::default();
         schema.read_types(TYPES);
-        for line in RULES
-            .lines()
-            .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        {
+        let tables = RULES.lines().chain(GO.lines());
+        for line in tables.filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let words: Vec<&str> = line.split_whitespace().collect();
             let targets: Vec<String> = match words.as_slice() {
                 [
-                    "required" | "single" | "choice" | "needs" | "present" | "order",
+                    "required" | "single" | "choice" | "needs" | "present" | "pointer" | "order",
                     type_name,
                     fields @ ..,
                 ] => fields
@@ -959,6 +993,31 @@ mod tests {
             };
             for target in targets {
                 assert!(schema.rule_target(&target).is_some(), "{target}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_default_is_of_a_field_of_the_table_and_of_its_type() {
+        let lines = DEFAULTS
+            .lines()
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let defaults = &schema().defaults;
+        assert_eq!(
+            defaults.values().map(Vec::len).sum::<usize>(),
+            lines.count()
+        );
+        for (type_name, fields) in defaults {
+            for (name, value) in fields {
+                let mut object = serde_json::json!({ *name: value });
+                let mut findings = Findings::default();
+                let check = Check {
+                    schema: schema(),
+                    rules: Rules::OfValues,
+                };
+                assert!(schema().types.contains_key(type_name), "{type_name}");
+                check.check_object(type_name, &mut object, &Here::OBJECT, &mut findings);
+                assert!(findings.0.is_empty(), "{type_name}.{name}");
             }
         }
     }

@@ -443,6 +443,7 @@ impl Call<'_> {
             dry_run,
             field_validation,
             force: self.query.is_true("force"),
+            is_applied: false,
         })
     }
 

@@ -1,15 +1,18 @@
 //! What admission plugins look up, as it is in the store at the time of a request.
 
+use std::cell::OnceCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outrank_admission::namespace_lifecycle::NamespacePhase;
+use outrank_admission::service_account::AccountSettings;
 use outrank_admission::{Cluster, PriorityResolver};
 use outrank_api::decode::Typed;
 use outrank_api::resource_type::ResourceType;
-use outrank_api::types::{LimitRange, PriorityClass, RuntimeClass};
+use outrank_api::types::{LimitRange, Node, PriorityClass, RuntimeClass, StorageClass};
 use outrank_store::{Key, ListQuery, Range, Store};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::stored_object::StoredObject;
 
@@ -54,6 +57,9 @@ pub(crate) struct Lookups<'s> {
     resolver: Arc<PriorityResolver>,
     limit_ranges: Vec<LimitRange>,
     runtime_classes: Vec<RuntimeClass>,
+    storage_classes: Vec<StorageClass>,
+    /// The node that was asked for; a request names one at most.
+    node: OnceCell<Option<Node>>,
 }
 
 impl<'s> Lookups<'s> {
@@ -69,15 +75,22 @@ impl<'s> Lookups<'s> {
             true => typed_within(store, namespace),
             false => Vec::new(),
         };
-        let runtime_classes = match resource.plural.as_str() {
-            "pods" => typed_within(store, ""),
-            _ => Vec::new(),
+        let is = |plural: &str| resource.group.is_empty() && resource.plural == plural;
+        let runtime_classes = match is("pods") {
+            true => typed_within(store, ""),
+            false => Vec::new(),
+        };
+        let storage_classes = match is("persistentvolumeclaims") {
+            true => typed_within(store, ""),
+            false => Vec::new(),
         };
         Self {
             store,
             resolver: classes.resolver(store),
             limit_ranges,
             runtime_classes,
+            storage_classes,
+            node: OnceCell::new(),
         }
     }
 }
@@ -102,6 +115,35 @@ impl Cluster for Lookups<'_> {
     fn runtime_class(&self, name: &str) -> Option<&RuntimeClass> {
         let mut classes = self.runtime_classes.iter();
         classes.find(|class| class.metadata.name == name)
+    }
+
+    fn node(&self, name: &str) -> Option<&Node> {
+        let node = self.node.get_or_init(|| {
+            let entry = self.store.get(&Key::new("nodes", "", name))?;
+            serde_json::from_slice(entry.value.json()).ok()
+        });
+        node.as_ref().filter(|node| node.metadata.name == name)
+    }
+
+    fn storage_classes(&self) -> Vec<&StorageClass> {
+        self.storage_classes.iter().collect()
+    }
+
+    fn service_account(&self, namespace: &str, name: &str) -> Option<AccountSettings> {
+        let entry = self
+            .store
+            .get(&Key::new("serviceaccounts", namespace, name));
+        let Some(entry) = entry else {
+            // Every namespace has this one, or will have it in a moment.
+            return (name == "default").then(AccountSettings::default);
+        };
+        let account: Value = serde_json::from_slice(entry.value.json()).ok()?;
+        let secrets = account["imagePullSecrets"].as_array().into_iter().flatten();
+        let names = secrets.filter_map(|it| it["name"].as_str());
+        Some(AccountSettings {
+            automount_token: account["automountServiceAccountToken"].as_bool(),
+            image_pull_secrets: names.map(str::to_owned).collect(),
+        })
     }
 }
 

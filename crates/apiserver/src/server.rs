@@ -12,7 +12,6 @@ pub mod create;
 pub mod delete;
 mod load;
 pub mod patch;
-mod prepare;
 mod quota;
 pub mod read;
 pub mod subresources;
@@ -109,6 +108,8 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// Whether an apply takes fields from their owners.
     pub force: bool,
+    /// Whether the object says already who owns what, as after an apply.
+    pub is_applied: bool,
 }
 
 /// An object that was written.

@@ -59,6 +59,11 @@ fn child() {
     let seed: u64 = seed.parse().unwrap();
     let store = open(Path::new(directory));
     fs::write(Path::new(directory).join(READY), "").unwrap();
+    let observer = {
+        let store = store.clone();
+        let notes = fs::File::create(notes(Path::new(directory), THREADS)).unwrap();
+        thread::spawn(move || observe_until_killed(&store, notes))
+    };
     let threads: Vec<_> = (0..THREADS)
         .map(|thread| {
             let store = store.clone();
@@ -69,6 +74,7 @@ fn child() {
     threads
         .into_iter()
         .for_each(|thread| thread.join().unwrap());
+    observer.join().unwrap();
 }
 
 /// A write of a thread to its own keys: the key's number, and the note that it gets, or none.
@@ -79,7 +85,9 @@ fn write_until_killed(store: &Store<Note>, thread: u64, seed: u64, mut notes: fs
     loop {
         if random.below(4) == 0 {
             let count = add_one(store);
-            writeln!(notes, "count {count}").unwrap();
+            notes
+                .write_all(format!("count {count}\n").as_bytes())
+                .unwrap();
             continue;
         }
         let mut plan = Plan::new();
@@ -96,6 +104,21 @@ fn write_until_killed(store: &Store<Note>, thread: u64, seed: u64, mut notes: fs
         let version = carry_out(store, thread, &plan);
         notes
             .write_all(format!("done {version}\n").as_bytes())
+            .unwrap();
+    }
+}
+
+/// Notes down what can be seen: it must not be lost either.
+fn observe_until_killed(store: &Store<Note>, mut notes: fs::File) {
+    let mut watch = store
+        .watch(&Range::Resource(shared().resource), store.version())
+        .unwrap();
+    while watch.wait_blocking(Duration::from_secs(60)).is_ok() {
+        let version = store.version();
+        let count = watch.next_batch(usize::MAX).unwrap();
+        let count = count.last().map_or(0, |change| change.value.number);
+        notes
+            .write_all(format!("saw {version} {count}\n").as_bytes())
             .unwrap();
     }
 }
@@ -224,7 +247,12 @@ fn read_notes(path: &Path) -> Noted {
                 noted.acknowledged.extend(noted.under_way.take());
                 noted.version = noted.version.max(version.parse().unwrap());
             }
-            ("count", count) => noted.count = count.parse().unwrap(),
+            ("count", count) => noted.count = noted.count.max(count.parse().unwrap()),
+            ("saw", seen) => {
+                let (version, count) = seen.split_once(' ').unwrap();
+                noted.version = noted.version.max(version.parse().unwrap());
+                noted.count = noted.count.max(count.parse().unwrap());
+            }
             (other, _) => panic!("{other}"),
         }
     }
@@ -274,6 +302,10 @@ fn verify(store: &Store<Note>, directory: &Path, known: &mut Known) -> usize {
         counts = counts.max(noted.count);
         let _ = fs::remove_file(notes(directory, thread));
     }
+    let seen = read_notes(&notes(directory, THREADS));
+    let _ = fs::remove_file(notes(directory, THREADS));
+    most = most.max(seen.version);
+    counts = counts.max(seen.count);
     let count = store.get(&shared()).map_or(0, |entry| entry.value.number);
     assert!(count >= known.count.max(counts), "{count}");
     assert!(store.version() >= most, "{} < {most}", store.version());

@@ -165,7 +165,8 @@ impl Store {
             ..Attributes::of(Operation::Create, kind)
         };
         let cluster = self.cluster();
-        let mut made = self.writes(&cluster).create(&attributes, body, STAMP)?;
+        let made = self.writes(&cluster).create(&attributes, body, STAMP)?;
+        let mut made = made.value;
         let name = made["metadata"]["name"]
             .as_str()
             .unwrap_or_default()
@@ -186,7 +187,8 @@ impl Store {
         let cluster = self.cluster();
         let updated = self
             .writes(&cluster)
-            .update(&attributes, live, new, STAMP)?;
+            .update(&attributes, live, new, STAMP)?
+            .value;
         self.classes.insert(name.to_owned(), updated.clone());
         Ok(updated)
     }
@@ -203,7 +205,8 @@ impl Store {
         };
         let cluster = self.cluster();
         let pod = self.writes(&cluster).create(&attributes, body, STAMP)?;
-        Ok((201, pod))
+        warnings.extend(pod.warnings);
+        Ok((201, pod.value))
     }
 
     fn get(&self, name: &str) -> Result<&Value, Status> {

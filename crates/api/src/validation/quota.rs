@@ -1,20 +1,18 @@
 //! Quotas: which resources may be limited, in which scopes, and by how much.
 //!
-//! The messages are upstream's, word for word, since people search for them. Source:
-//! `ValidateResourceQuota` and its kin in `pkg/apis/core/validation/validation.go`, and the
+//! Source: `ValidateResourceQuota` and its kin in `pkg/apis/core/validation/validation.go`, and the
 //! lists of names in `pkg/apis/core/helper/helpers.go`, Kubernetes 1.36.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde_json::Value;
 
-use crate::diagnostic::{Findings, Here};
-use crate::names::{label_key_errors, quoted, quoted_json, quoted_list};
-use crate::pod_resources::is_extended_resource_name;
-use crate::types::{
-    ResourceList, ResourceQuotaSpec, ResourceQuotaStatus, ScopeSelector,
-    ScopedResourceSelectorRequirement,
-};
+use super::errors::{Errors, IMMUTABLE};
+use super::resources::{Place, amount, is_standard, resource_name};
+use super::workload::go_struct;
+use crate::diagnostic::Here;
+use crate::field_error::{BadValue, go_json};
+use crate::fields_of::FieldsOf;
 
 /// The scopes that Kubernetes knows.
 pub const QUOTA_SCOPES: [&str; 7] = [
@@ -42,42 +40,6 @@ const CONFLICTING_SCOPES: [[&str; 2]; 2] = [
     ["Terminating", "NotTerminating"],
 ];
 
-/// Names without a slash that a quota may limit, beside hugepages.
-const STANDARD_RESOURCES: [&str; 19] = [
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.storage",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "persistentvolumeclaims",
-    "configmaps",
-    "services.nodeports",
-    "services.loadbalancers",
-];
-
-/// Names that stand for numbers of objects.
-const COUNTS: [&str; 9] = [
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "services.nodeports",
-    "services.loadbalancers",
-];
-
 /// What pods use while they run, and can be limited in a scope of pods.
 const POD_COMPUTE_RESOURCES: [&str; 6] = [
     "cpu",
@@ -89,165 +51,115 @@ const POD_COMPUTE_RESOURCES: [&str; 6] = [
 ];
 
 /// Checks the spec of a quota.
-pub(super) fn check_quota(spec: &ResourceQuotaSpec, here: &Here<'_>, findings: &mut Findings) {
-    check_amounts(&spec.hard, &here.field("hard"), findings);
-    check_scopes(spec, &here.field("scopes"), findings);
-    if let Some(selector) = &spec.scope_selector {
-        let selector_here = here.field("scopeSelector");
-        let expressions = selector_here.field("matchExpressions");
-        check_selector(selector, &spec.hard, &expressions, findings);
+pub(super) fn quota(spec: &Value, here: &Here<'_>, errors: &mut Errors) {
+    amounts(spec, "hard", here, errors);
+    scopes(spec, &here.field("scopes"), errors);
+    if let Some(selector) = spec.part("scopeSelector") {
+        let here = here.field("scopeSelector");
+        let here = here.field("matchExpressions");
+        scope_selector(selector, spec, &here, errors);
     }
 }
 
 /// Checks the status of a quota, as a controller writes it.
-pub(super) fn check_quota_status(
-    status: &ResourceQuotaStatus,
-    here: &Here<'_>,
-    findings: &mut Findings,
-) {
-    check_amounts(&status.hard, &here.field("hard"), findings);
-    check_amounts(&status.used, &here.field("used"), findings);
+pub(super) fn quota_status(status: &Value, here: &Here<'_>, errors: &mut Errors) {
+    amounts(status, "hard", here, errors);
+    amounts(status, "used", here, errors);
 }
 
-fn check_amounts(amounts: &ResourceList, here: &Here<'_>, findings: &mut Findings) {
-    for (name, amount) in amounts {
+/// The scopes of a quota may not change, but their order may.
+pub(super) fn same_scopes(new: &Value, old: &Value, here: &Here<'_>, errors: &mut Errors) {
+    let set = |spec: &Value| -> BTreeSet<String> {
+        let scopes = spec.texts("scopes");
+        scopes.map(str::to_owned).collect()
+    };
+    if set(new) != set(old) {
+        let value = new.part("scopes").unwrap_or(&Value::Null);
+        errors.invalid(&here.field("scopes"), value, IMMUTABLE);
+    }
+}
+
+fn amounts(object: &Value, field: &str, here: &Here<'_>, errors: &mut Errors) {
+    let here = here.field(field);
+    for (name, value) in object.amounts(field) {
         let here = here.key(name);
-        check_resource_name(name, &here, findings);
-        if amount.sign() < 0 {
-            let value = quoted(&amount.to_string());
-            invalid(
-                &here,
-                &value,
-                "must be greater than or equal to 0",
-                findings,
-            );
-        }
-        let is_count = COUNTS.contains(&name.as_str()) || is_extended_resource_name(name);
-        if is_count && amount.milli_value() % 1000 != 0 {
-            invalid(
-                &here,
-                &quoted(&amount.to_string()),
-                "must be an integer",
-                findings,
-            );
-        }
+        resource_name(name, Place::Quota, &here, errors);
+        amount(name, &value, &here, errors);
     }
 }
 
-fn check_resource_name(name: &str, here: &Here<'_>, findings: &mut Findings) {
-    let value = quoted_json(name);
-    let problems = label_key_errors(name);
-    for problem in &problems {
-        invalid(here, &value, problem, findings);
-    }
-    if name.contains('/') || is_standard_resource(name) {
-        return;
-    }
-    // A volume's size has a name, too, though no quota limits it under that.
-    if problems.is_empty() && name != "storage" {
-        let rule = "must be a standard resource type or fully qualified";
-        invalid(here, &value, rule, findings);
-    }
-    invalid(
-        here,
-        &value,
-        "must be a standard resource for quota",
-        findings,
-    );
-}
-
-fn check_scopes(spec: &ResourceQuotaSpec, here: &Here<'_>, findings: &mut Findings) {
-    let value = quoted_list(&spec.scopes);
-    for scope in &spec.scopes {
-        if !QUOTA_SCOPES.contains(&scope.as_str()) {
-            invalid(here, &value, "unsupported scope", findings);
-        }
-        check_applies(scope, &spec.hard, here, &value, findings);
-    }
-    if have_conflict(spec.scopes.iter().map(String::as_str)) {
-        invalid(here, &value, "conflicting scopes", findings);
-    }
-}
-
-fn check_selector(
-    selector: &ScopeSelector,
-    hard: &ResourceList,
-    here: &Here<'_>,
-    findings: &mut Findings,
-) {
-    let value = selector_json(selector);
-    for requirement in &selector.match_expressions {
-        let scope = requirement.scope_name.as_str();
+fn scopes(spec: &Value, here: &Here<'_>, errors: &mut Errors) {
+    let value = spec.part("scopes").unwrap_or(&Value::Null);
+    for scope in spec.texts("scopes") {
         if !QUOTA_SCOPES.contains(&scope) {
-            let here = here.field("scopeName");
-            invalid(&here, &quoted_json(scope), "unsupported scope", findings);
+            errors.invalid(here, value, "unsupported scope");
         }
-        check_applies(scope, hard, here, &value, findings);
-        check_requirement(requirement, here, findings);
+        refuse_other_resources(scope, spec, || value.into(), here, errors);
     }
-    let scopes = selector.match_expressions.iter();
-    if have_conflict(scopes.map(|requirement| requirement.scope_name.as_str())) {
-        invalid(here, &value, "conflicting scopes", findings);
+    if have_conflict(spec.texts("scopes")) {
+        errors.invalid(here, value, "conflicting scopes");
+    }
+}
+
+fn scope_selector(selector: &Value, spec: &Value, here: &Here<'_>, errors: &mut Errors) {
+    let shown = || BadValue::json(shown_selector(selector));
+    let requirements = selector.list("matchExpressions");
+    for requirement in requirements {
+        let scope = requirement.text("scopeName");
+        if !QUOTA_SCOPES.contains(&scope) {
+            errors.invalid(&here.field("scopeName"), scope, "unsupported scope");
+        }
+        refuse_other_resources(scope, spec, shown, here, errors);
+        operator_and_values(requirement, here, errors);
+    }
+    if have_conflict(requirements.iter().map(|it| it.text("scopeName"))) {
+        let value = spec.part("scopes").unwrap_or(&Value::Null);
+        errors.invalid(here, value, "conflicting scopes");
     }
 }
 
 /// Whether operator and values fit the scope and each other.
-fn check_requirement(
-    requirement: &ScopedResourceSelectorRequirement,
-    here: &Here<'_>,
-    findings: &mut Findings,
-) {
-    let operator = requirement.operator.as_str();
+fn operator_and_values(requirement: &Value, here: &Here<'_>, errors: &mut Errors) {
+    let operator = requirement.text("operator");
+    let has_values = !requirement.list("values").is_empty();
     let (operator_here, values_here) = (here.field("operator"), here.field("values"));
-    if SCOPES_WITHOUT_VALUES.contains(&requirement.scope_name.as_str()) && operator != "Exists" {
+    if SCOPES_WITHOUT_VALUES.contains(&requirement.text("scopeName")) && operator != "Exists" {
         let rule = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
                     ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, \
                     ResourceQuotaScopeNotBestEffort or \
                     ResourceQuotaScopeCrossNamespacePodAffinity";
-        invalid(&operator_here, &quoted_json(operator), rule, findings);
+        errors.invalid(&operator_here, operator, rule);
     }
-    let has_values = !requirement.values.is_empty();
     match operator {
         "In" | "NotIn" if !has_values => {
-            let rule = "must be at least one value when `operator` is 'In' or 'NotIn' for scope \
-                        selector";
-            findings.error(&values_here, format!("Required value: {rule}"));
+            let detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope \
+                          selector";
+            errors.required(&values_here, detail);
         }
         "Exists" | "DoesNotExist" if has_values => {
             let rule = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope \
                         selector";
-            let value = quoted_list(&requirement.values);
-            invalid(&values_here, &value, rule, findings);
+            let value = requirement.part("values").unwrap_or(&Value::Null);
+            errors.invalid(&values_here, value, rule);
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        _ => {
-            let rule = "not a valid selector operator";
-            invalid(&operator_here, &quoted_json(operator), rule, findings);
-        }
+        _ => errors.invalid(&operator_here, operator, "not a valid selector operator"),
     }
-}
-
-fn invalid(here: &Here<'_>, value: &str, rule: &str, findings: &mut Findings) {
-    findings.error(here, format!("Invalid value: {value}: {rule}"));
 }
 
 /// Refuses the scope once for each resource that the quota limits and that cannot be limited in
 /// it. The texts are equal; the API server says so as often, too.
-fn check_applies(
+fn refuse_other_resources(
     scope: &str,
-    hard: &ResourceList,
+    spec: &Value,
+    shown: impl Fn() -> BadValue,
     here: &Here<'_>,
-    value: &str,
-    findings: &mut Findings,
+    errors: &mut Errors,
 ) {
-    for name in hard.keys().filter(|name| is_standard_resource(name)) {
-        if !applies_to(scope, name) {
-            invalid(
-                here,
-                value,
-                "unsupported scope applied to resource",
-                findings,
-            );
+    for (name, _) in spec.entries("hard") {
+        let is_of_quotas = is_standard(name) && name != "storage";
+        if is_of_quotas && !applies_to(scope, name) {
+            errors.invalid(here, shown(), "unsupported scope applied to resource");
         }
     }
 }
@@ -269,41 +181,26 @@ fn applies_to(scope: &str, resource: &str) -> bool {
     }
 }
 
-fn is_standard_resource(name: &str) -> bool {
-    STANDARD_RESOURCES.contains(&name)
-        || name.starts_with("hugepages-")
-        || name.starts_with("requests.hugepages-")
-}
-
 fn have_conflict<'s>(scopes: impl Iterator<Item = &'s str>) -> bool {
     let scopes: BTreeSet<&str> = scopes.collect();
     let mut pairs = CONFLICTING_SCOPES.iter();
     pairs.any(|pair| pair.iter().all(|scope| scopes.contains(scope)))
 }
 
-/// A selector as upstream shows it: JSON with the names that the fields have in its code.
-fn selector_json(selector: &ScopeSelector) -> String {
-    #[derive(Serialize)]
-    #[serde(rename_all = "PascalCase")]
-    struct Shown<'s> {
-        scope_name: &'s str,
-        operator: &'s str,
-        values: Option<&'s [String]>,
-    }
-    let shown: Vec<Shown<'_>> = selector
-        .match_expressions
-        .iter()
-        .map(|requirement| Shown {
-            scope_name: &requirement.scope_name,
-            operator: &requirement.operator,
-            values: Some(requirement.values.as_slice()).filter(|values| !values.is_empty()),
-        })
-        .collect();
-    let shown = Some(shown).filter(|shown| !shown.is_empty());
-    let shown = serde_json::to_string(&BTreeMap::from([("MatchExpressions", shown)]));
-    // Texts always have a JSON form.
-    let json = shown.unwrap_or_default();
-    json.replace('<', "\\u003c")
-        .replace('>', "\\u003e")
-        .replace('&', "\\u0026")
+/// A selector as upstream shows it.
+fn shown_selector(selector: &Value) -> String {
+    let requirement = |requirement: &Value| {
+        let fields = ["scopeName", "operator", "values"];
+        let mut whole = requirement.clone();
+        if let Value::Object(whole) = &mut whole {
+            whole.entry("scopeName").or_insert_with(|| "".into());
+            whole.entry("operator").or_insert_with(|| "".into());
+        }
+        go_struct(&whole, &fields, |_, value| go_json(value))
+    };
+    go_struct(selector, &["matchExpressions"], |_, requirements| {
+        let requirements = requirements.as_array().into_iter().flatten();
+        let requirements: Vec<String> = requirements.map(requirement).collect();
+        format!("[{}]", requirements.join(","))
+    })
 }

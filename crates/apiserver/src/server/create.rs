@@ -9,7 +9,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::quota::Quotas;
-use super::{ApiServer, Target, WriteOptions, Written, prepare, refused_commit, with_version};
+use super::{ApiServer, Target, WriteOptions, Written, refused_commit, with_version};
 use crate::stored_object::StoredObject;
 use crate::versions;
 use crate::{custom_types, generated_name};
@@ -59,8 +59,10 @@ impl ApiServer {
             suffix: &suffix,
             manager: &options.manager,
         };
-        prepare::new_object(target, &mut body);
-        let (mut value, mut warnings) = self.admit_new(target, body, options, stamp)?;
+        let (name, stored) = (&target.served.store_name, &target.served.stored);
+        custom_types::complete(name, stored, &mut body);
+        let admitted = self.admit_new(target, body, options, stamp)?;
+        let (mut value, mut warnings) = (admitted.value, admitted.warnings);
         warnings.extend(self.complete_new(target, &mut value)?);
         let name = name_of(&value).unwrap_or_default();
         let key = Key::new(

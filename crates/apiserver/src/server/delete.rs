@@ -62,14 +62,7 @@ impl ApiServer {
                 namespace: &target.namespace,
                 name: &target.name,
                 dry_run: options.dry_run,
-                ..Attributes::of(
-                    Admitted::Delete,
-                    target
-                        .served
-                        .stored
-                        .object_kind()
-                        .unwrap_or(outrank_api::decode::ObjectKind::Node),
-                )
+                ..Attributes::of(Admitted::Delete, &*target.served.stored)
             };
             self.with_writes(target, |writes| writes.delete(&attributes))?;
             match self.delete_once(target, &entry, live, options) {

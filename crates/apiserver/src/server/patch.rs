@@ -52,6 +52,10 @@ impl ApiServer {
     ) -> Result<Written, Status> {
         let served = &target.served;
         let now = self.now();
+        let options = &WriteOptions {
+            is_applied: true,
+            ..options.clone()
+        };
         let write = ApplyWrite {
             manager: &options.manager,
             force: options.force,

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use outrank_admission::pod_topology_labels::KEYS;
 use outrank_api::decode::{Object, ObjectKind, decode_value};
 use outrank_api::field_error::FieldError;
 use outrank_api::resource_type::ResourceType;
 use outrank_api::status::{Qualified, Reason, Status, StatusCause, StatusDetails};
 use outrank_api::types::{Pod, PodDisruptionBudget};
 use outrank_controllers::eviction;
-use outrank_store::{CommitError, Entry, Operation};
+use outrank_store::{CommitError, Entry, Key, Operation};
 use serde_json::{Value, json};
 
 use super::delete::{DeleteOptions, Deleted};
@@ -56,6 +57,7 @@ impl ApiServer {
             .as_str()
             .unwrap_or_default();
         let annotations = binding["metadata"]["annotations"].as_object();
+        let places = self.places_of(node);
         self.modify(target, options, &|live| {
             let metadata = &live["metadata"];
             for (given, field, name) in [(uid, "uid", "UID"), (version, "resourceVersion", "RV")] {
@@ -95,6 +97,9 @@ impl ApiServer {
             for (name, value) in annotations.into_iter().flatten() {
                 bound["metadata"]["annotations"][name] = value.clone();
             }
+            for (name, value) in &places {
+                bound["metadata"]["labels"][name] = value.as_str().into();
+            }
             set_condition(
                 &mut bound,
                 json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now,
@@ -102,6 +107,17 @@ impl ApiServer {
             );
             Ok((bound, Vec::new()))
         })
+    }
+
+    /// The labels of a node that say where it is, which its pods have, too (KEP-4742).
+    fn places_of(&self, node: &str) -> Vec<(&'static str, String)> {
+        let node = self.store().get(&Key::new("nodes", "", node));
+        let labels = node.as_ref().map(|it| it.value.labels());
+        let places = KEYS.iter().filter_map(|name| {
+            let value = labels?.get(*name)?;
+            Some((*name, value.clone()))
+        });
+        places.collect()
     }
 
     /// Evicts a pod: deletes it if its budget allows that.

@@ -13,7 +13,7 @@ use outrank_store::{CommitError, Entry, Operation};
 use serde_json::{Value, json};
 
 use super::quota::Quotas;
-use super::{ApiServer, Target, WriteOptions, Written, prepare, refused_commit, with_version};
+use super::{ApiServer, Target, WriteOptions, Written, refused_commit, with_version};
 use crate::stored_object::StoredObject;
 use crate::{custom_types, versions};
 
@@ -114,8 +114,10 @@ impl ApiServer {
             // A scheduler may set what no client may.
             "binding" => (new, Vec::new()),
             _ => {
-                prepare::changed_object(target, &mut new);
-                self.admit_changed(target, live, new, options, stamp)?
+                let (name, stored) = (&target.served.store_name, &target.served.stored);
+                custom_types::complete(name, stored, &mut new);
+                let admitted = self.admit_changed(target, live, new, options, stamp)?;
+                (admitted.value, admitted.warnings)
             }
         };
         warnings.extend(self.complete_changed(target, &mut value, live)?);

@@ -17,6 +17,7 @@ use outrank_apiserver::server::{ApiServer, Settings};
 use outrank_apiserver::stored_object::StoredObject;
 use outrank_controllers::garbage_collection::GarbageCollector;
 use outrank_controllers::node_lifecycle::NodeLifecycleOptions;
+use outrank_controllers::node_ttl::NodeTtlController;
 use outrank_controllers::{Controllers, cluster_controllers, workload_controllers};
 use outrank_engine::EngineConfig;
 use outrank_engine::extensions::Extensions;
@@ -246,5 +247,6 @@ fn controllers(informers: Informers) -> Controllers {
         NodeLifecycleOptions::default(),
         collector,
     ));
+    all.push(Box::new(NodeTtlController::default()));
     Controllers::new(all)
 }

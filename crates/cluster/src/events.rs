@@ -142,6 +142,8 @@ impl Recorder {
         let type_ = type_of(event);
         let mut kind = about(component, event);
         kind.extend([type_.to_owned(), event.reason.to_string()]);
+        // What is told of another version of an object begins a series of its own.
+        kind.push(event.resource_version.clone());
         let told = self.told.get_or(kind, || Told::new(event, now));
         if now.saturating_sub(told.last) > SERIES_FOR {
             *told = Told::new(event, now);
@@ -261,6 +263,9 @@ fn reference(event: &Event) -> Value {
     if !event.uid.is_empty() {
         reference["uid"] = event.uid.as_str().into();
     }
+    if !event.resource_version.is_empty() {
+        reference["resourceVersion"] = event.resource_version.as_str().into();
+    }
     reference
 }
 
@@ -311,6 +316,7 @@ mod tests {
         Event {
             regarding: Key::new(ObjectKind::Pod, "shop", "web"),
             uid: "u".to_owned(),
+            resource_version: "1".to_owned(),
             is_warning: true,
             reason: "Failed".into(),
             message: message.to_owned(),

@@ -59,6 +59,7 @@ pub mod lost_revisions;
 pub mod namespace_deletion;
 mod new_pod;
 pub mod node_lifecycle;
+pub mod node_ttl;
 pub mod pod_edit;
 pub mod pod_garbage_collection;
 mod pod_state;

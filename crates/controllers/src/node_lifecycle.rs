@@ -292,6 +292,7 @@ fn node_event(node: &str, uid: String, reason: &'static str, message: String) ->
     Event {
         regarding: Key::new(ObjectKind::Node, "", node),
         uid,
+        resource_version: String::new(),
         is_warning: false,
         reason: reason.into(),
         message,

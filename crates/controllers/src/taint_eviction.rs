@@ -403,6 +403,7 @@ fn event(step: &Step) -> Option<Write> {
     Some(Write::Event(Event {
         regarding: step.pod().clone(),
         uid: String::new(),
+        resource_version: String::new(),
         is_warning: false,
         reason: EVENT_REASON.into(),
         message: step.event_message()?,

@@ -171,6 +171,8 @@ pub struct Event {
     pub regarding: Key,
     /// Its uid.
     pub uid: String,
+    /// The version of it of which something is told; empty if it is not known.
+    pub resource_version: String,
     /// Type `Warning`, else `Normal`.
     pub is_warning: bool,
     /// Reason, one word.
@@ -185,6 +187,7 @@ impl Event {
         Self {
             regarding: about.key(),
             uid: about.metadata().uid.clone(),
+            resource_version: about.metadata().resource_version.clone(),
             is_warning: false,
             reason: reason.into(),
             message,

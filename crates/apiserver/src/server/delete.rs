@@ -257,7 +257,10 @@ fn marked(live: &Value, target: &Target, options: &DeleteOptions, now: i64) -> V
         let end = begun.saturating_add(grace.saturating_mul(SECOND));
         let end = if is_first { end } else { end.max(now) };
         metadata["deletionTimestamp"] = rfc3339(end).into();
-        metadata["deletionGracePeriodSeconds"] = grace.into();
+        // A namespace goes when all that is in it has gone, not after a time.
+        if target.served.stored.kind != "Namespace" {
+            metadata["deletionGracePeriodSeconds"] = grace.into();
+        }
         if is_first
             && let Some(generation) = metadata["generation"].as_i64()
             && generation > 0

@@ -13,6 +13,7 @@ mod ledger;
 mod record;
 mod samples;
 mod stand_in;
+mod stream;
 mod surface;
 mod walk;
 
@@ -22,6 +23,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use compare::Likeness;
+use ledger::Difference;
 use walk::{Kubectl, Outcome};
 
 /// Walks that go on at once.
@@ -71,17 +73,17 @@ fn kubectl_sees_what_it_saw_of_kubernetes() {
                 while let Some((kubectl, topic)) = next(&todo) {
                     let start = Instant::now();
                     let step = |number| ledger::Step::new(&kubectl.version, &topic, number);
-                    let outcomes = walk::walk(&kubectl, &topic, |it| known.contains(&step(it)));
+                    let is_known = |it: u64| known.get(&step(it)).copied();
+                    let outcomes = walk::walk(&kubectl, &topic, |it| is_known(it).is_some());
                     let mut counts = counts.lock().expect("no walker panicked");
                     let counts = counts.entry(kubectl.version.clone()).or_default();
                     let mut told = String::new();
                     for outcome in &outcomes {
                         counts[outcome.likeness as usize] += 1;
-                        let is_known = known.contains(&step(outcome.number));
-                        let problem = problem(outcome, is_known);
                         if only.is_some() && outcome.likeness != Likeness::Same {
                             told.push_str(&format!("{:?} {}", outcome.likeness, outcome.told));
                         }
+                        let problem = problem(outcome, is_known(outcome.number));
                         problems
                             .lock()
                             .expect("no walker panicked")
@@ -112,10 +114,14 @@ fn next(todo: &Mutex<Vec<(Kubectl, String)>>) -> Option<(Kubectl, String)> {
 }
 
 /// What is wrong with an outcome, if anything is.
-fn problem(outcome: &Outcome, is_known: bool) -> Option<String> {
+fn problem(outcome: &Outcome, known: Option<Difference>) -> Option<String> {
     let is_different = outcome.likeness == Likeness::Different;
-    match (is_different, is_known) {
-        (true, false) => Some(outcome.told.clone()),
+    match (is_different, known) {
+        (true, None) => Some(outcome.told.clone()),
+        (false, Some(Difference::Always)) => Some(format!(
+            "{}    the ledger says that it differs, and it does not\n",
+            outcome.told
+        )),
         _ => None,
     }
 }

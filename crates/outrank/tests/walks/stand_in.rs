@@ -6,10 +6,11 @@
 //! what it should be, one kind of step after the other. Only commands that wait for pods have them
 //! move by themselves.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -31,6 +32,8 @@ struct Shared {
 
 /// How often pods are looked at while they move by themselves.
 const PERIOD: Duration = Duration::from_millis(150);
+/// How long pods end while they move by themselves: longer than a rollout waits for them.
+const GRACE: Duration = Duration::from_millis(1500);
 /// How many periods there are between two signs of life of the nodes.
 const PERIODS_OF_LEASES: u32 = 40;
 
@@ -65,7 +68,7 @@ impl StandIn {
 
     /// Removes pods that are to go. Whether any went.
     pub(crate) fn remove_pods(&self) -> bool {
-        self.shared.remove_pods()
+        self.shared.remove_pods(&mut |_| true)
     }
 
     /// Has all nodes say that they live.
@@ -86,15 +89,19 @@ impl Drop for StandIn {
 impl Shared {
     fn run(&self) {
         let mut periods = 0_u32;
+        let mut seen = BTreeMap::new();
         while !self.is_over.load(Ordering::SeqCst) {
             if periods % PERIODS_OF_LEASES == 0 {
                 self.renew_leases();
             }
             if self.is_free.load(Ordering::SeqCst) {
                 self.start_pods();
-                if periods % 3 == 0 {
-                    self.remove_pods();
-                }
+                self.remove_pods(&mut |uid| {
+                    seen.entry(uid.to_owned())
+                        .or_insert_with(Instant::now)
+                        .elapsed()
+                        > GRACE
+                });
             }
             std::thread::sleep(PERIOD);
             periods = periods.wrapping_add(1);
@@ -140,11 +147,13 @@ impl Shared {
         has_started
     }
 
-    fn remove_pods(&self) -> bool {
+    fn remove_pods(&self, is_time: &mut dyn FnMut(&str) -> bool) -> bool {
         let mut has_removed = false;
         for pod in items(&self.api.get("/api/v1/pods")) {
             let is_bound = pod["spec"]["nodeName"].is_string();
-            if pod["metadata"]["deletionTimestamp"].is_string() && is_bound {
+            let is_to_go = pod["metadata"]["deletionTimestamp"].is_string();
+            let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
+            if is_to_go && is_bound && is_time(uid) {
                 let options = json!({"apiVersion": "v1", "kind": "DeleteOptions",
                     "gracePeriodSeconds": 0,
                     "preconditions": {"uid": pod["metadata"]["uid"]}});

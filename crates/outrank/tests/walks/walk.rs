@@ -4,16 +4,17 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use outrank_api::document;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::api::Api;
-use crate::compare::{Likeness, compare, differences};
+use crate::compare::{Likeness, Order, compare, differences};
 use crate::record::{self, Answer, Command, Step};
 use crate::stand_in::StandIn;
+use crate::stream::{self, Stream};
 
 /// A kubectl under test.
 #[derive(Clone, Debug)]
@@ -31,10 +32,12 @@ pub(crate) struct Outcome {
     pub(crate) told: String,
 }
 
-/// How long the answer to a question may take to become what was recorded.
-const PATIENCE: Duration = Duration::from_secs(8);
-/// The same, if it is known that it will not.
-const PATIENCE_WITH_KNOWN: Duration = Duration::from_millis(1500);
+/// How often a question is asked until the answer is what was recorded.
+const ATTEMPTS: u32 = 14;
+/// The same, if it is known that it will not be.
+const ATTEMPTS_WITH_KNOWN: u32 = 6;
+/// How a command exits that was stopped after other steps, beside which it went on.
+const STOPPED: &str = "stopped";
 /// The longest that a command may take.
 const COMMAND_SECONDS: &str = "60";
 /// The server and the token of the records, which stand in commands of curl.
@@ -47,21 +50,54 @@ pub(crate) fn walk(kubectl: &Kubectl, topic: &str, is_known: impl Fn(u64) -> boo
     let steps = record::read(records, topic);
     let place = Place::new(kubectl, topic, &steps);
     let mut outcomes = Vec::new();
+    let watch = steps.iter().find_map(|step| match step {
+        Step::Command(command) if command.answer.exit == STOPPED => Some(command.clone()),
+        _ => None,
+    });
+    let mut stream = None;
     for step in steps {
         match step {
             Step::File { name, content } => {
                 fs::write(place.folder.path().join(name), content).expect("a writable folder");
             }
+            Step::Command(command) if command.answer.exit == STOPPED => {
+                let told = stream.take().map(Stream::end).unwrap_or_default();
+                outcomes.push(of_stream(topic, &command, &told));
+            }
             Step::Command(command) => {
-                let patience = match is_known(command.number) {
-                    true => PATIENCE_WITH_KNOWN,
-                    false => PATIENCE,
+                if let Some(watch) = &watch
+                    && stream::begins_before(topic) == Some(command.number)
+                {
+                    let started = place.command(topic, watch.number, &watch.line);
+                    stream = Some(Stream::begin(started, place.folder.path()));
+                }
+                let attempts = match is_known(command.number) {
+                    true => ATTEMPTS_WITH_KNOWN,
+                    false => ATTEMPTS,
                 };
-                outcomes.push(place.take(topic, &command, patience));
+                outcomes.push(place.take(topic, &command, attempts));
             }
         }
     }
     outcomes
+}
+
+/// Compares what a watch has told beside the other steps.
+fn of_stream(topic: &str, command: &Command, found: &str) -> Outcome {
+    let answer = |text: &str| Answer {
+        stdout: stream::stories(text),
+        ..Answer::default()
+    };
+    let (found, recorded) = (answer(found), answer(&command.answer.stdout));
+    let command = Command {
+        answer: recorded,
+        ..command.clone()
+    };
+    Outcome {
+        number: command.number,
+        likeness: compare(&found, &command.answer, Order::OfLines),
+        told: told(topic, &command, &found),
+    }
 }
 
 impl Kubectl {
@@ -126,10 +162,17 @@ impl Place {
         }
     }
 
-    /// Takes a step until its answer is the recorded one, or patience ends.
-    fn take(&self, topic: &str, command: &Command, patience: Duration) -> Outcome {
+    /// Takes a step until its answer is the recorded one, or it was tried often enough.
+    fn take(&self, topic: &str, command: &Command, attempts_max: u32) -> Outcome {
         let line = self.line(&command.line);
-        let start = Instant::now();
+        if !is_question(&command.line) && !is_at_once(topic, command.number) {
+            // Whoever changes something has seen that what was there before runs.
+            std::thread::sleep(Duration::from_millis(100));
+            self.stand_in.start_pods();
+        }
+        self.prepare_step(topic, command);
+        let closed = closed(topic, command.number);
+        close(&self.api, closed, true);
         let mut attempts = 0;
         let (likeness, found) = loop {
             let run = || self.run(topic, command.number, &line);
@@ -137,15 +180,19 @@ impl Place {
                 true => self.stand_in.free(run),
                 false => run(),
             };
-            let likeness = compare(&found, &command.answer);
+            let likeness = compare_step(topic, command, &found);
             let is_refused = found.exit != "0" && command.answer.exit != found.exit;
             let may_repeat = is_question(&command.line) || is_refused;
-            if likeness != Likeness::Different || !may_repeat || start.elapsed() > patience {
+            attempts += 1;
+            if likeness != Likeness::Different || !may_repeat || attempts >= attempts_max {
                 break (likeness, found);
             }
             self.move_on(attempts);
-            attempts += 1;
         };
+        if !closed.is_empty() {
+            wait_until_all_are_bound(&self.api);
+            close(&self.api, closed, false);
+        }
         Outcome {
             number: command.number,
             likeness,
@@ -153,10 +200,26 @@ impl Place {
         }
     }
 
+    /// Does what was done before a step and is not in the record.
+    fn prepare_step(&self, topic: &str, command: &Command) {
+        const EVENTS: &str = "/api/v1/namespaces/default/events";
+        match (topic, command.number) {
+            ("05-preemption", 7) | ("09-taints", 54) => {
+                self.stand_in.start_pods();
+                self.api.write("DELETE", EVENTS, &json!({}));
+            }
+            ("09-taints", 52) => {
+                self.run(topic, command.number, &command.line);
+                wait_until_all_are_bound(&self.api);
+            }
+            _ => {}
+        }
+    }
+
     /// Has the cluster move on: first what it does by itself, then pods that start, then pods that go.
     fn move_on(&self, attempts: u32) {
         match attempts {
-            0..3 => {}
+            0..=2 => {}
             _ if attempts % 2 == 1 => {
                 self.stand_in.renew_leases();
                 self.stand_in.start_pods();
@@ -196,6 +259,19 @@ impl Place {
     }
 
     fn run(&self, topic: &str, number: u64, line: &str) -> Answer {
+        let output = self.command(topic, number, line).output();
+        let output = output.expect("bash runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let code = output.status.code();
+        Answer {
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+            exit: code.map_or("signal".into(), |it| it.to_string()),
+        }
+    }
+
+    /// What runs a line, as a user would.
+    fn command(&self, topic: &str, number: u64, line: &str) -> std::process::Command {
         let folder = self.folder.path();
         let kubeconfig = match (topic, number) {
             // Recorded as another user, though the command does not say so.
@@ -203,7 +279,8 @@ impl Place {
             _ => "config/kubeconfig",
         };
         let path = std::env::var("PATH").unwrap_or_default();
-        let output = std::process::Command::new("timeout")
+        let mut command = std::process::Command::new("timeout");
+        command
             .args(["-k", "2", COMMAND_SECONDS, "bash", "-c", line])
             .current_dir(folder)
             .env_clear()
@@ -213,19 +290,54 @@ impl Place {
             .env("KUBE_EDITOR", "sed -i 's/replicas: .*/replicas: 1/'")
             .env("TZ", "UTC")
             .env("LC_ALL", "C.UTF-8")
-            .stdin(Stdio::null())
-            .output()
-            .expect("bash runs");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Answer {
-            stdout: text(&output.stdout),
-            stderr: text(&output.stderr),
-            exit: output
-                .status
-                .code()
-                .map_or("signal".into(), |it| it.to_string()),
-        }
+            .stdin(Stdio::null());
+        command
     }
+}
+
+/// Compares an answer with the recorded one, as far as it is about this topic.
+fn compare_step(topic: &str, command: &Command, found: &Answer) -> Likeness {
+    let order = match &*command.line {
+        // kubectl prints labels as they come when it lists them.
+        line if line.contains("--list") => Order::OfLines,
+        // How often a pod is told of depends on how many wrote what of it in the meantime.
+        line if line.contains("get pods -w") => Order::OfDistinctLines,
+        _ => Order::Strict,
+    };
+    let about = about(topic, command.number);
+    compare(
+        &of_topic(found, about),
+        &of_topic(&command.answer, about),
+        order,
+    )
+}
+
+/// What lines of the answer are about, if there are others, about what other topics left behind
+/// when they were recorded.
+fn about(topic: &str, number: u64) -> &'static [&'static str] {
+    match (topic, number) {
+        ("08-placement", 58) => &["-none ", "/spread-", "/away", "/direct", "/nosched"],
+        ("13-short-walk", 6 | 26 | 27) => &["web", "NAME"],
+        _ => &[],
+    }
+}
+
+fn of_topic(answer: &Answer, about: &[&str]) -> Answer {
+    let mut answer = answer.clone();
+    if !about.is_empty() {
+        let is_about = |line: &&str| {
+            let is_head = line.starts_with("LAST SEEN") || line.is_empty();
+            is_head || about.iter().any(|it| line.contains(it))
+        };
+        let lines: Vec<&str> = answer.stdout.lines().filter(is_about).collect();
+        answer.stdout = lines.join("\n");
+    }
+    answer
+}
+
+/// Whether a step was taken before pods of the step before it could start.
+fn is_at_once(topic: &str, number: u64) -> bool {
+    matches!((topic, number), ("10-apply-patch", 41))
 }
 
 /// Whether a command only asks, so that it may be asked again.
@@ -340,12 +452,65 @@ fn prepare(api: &Api, records: &str, topic: &str) {
             }
         }
     }
+    if matches!(topic, "11-drain" | "12-imperative") {
+        wait_for_accounts(api);
+        close(api, &["node-1"], true);
+        make(
+            api,
+            "/apis/apps/v1/namespaces/default/deployments",
+            &left_deployment(),
+        );
+        wait_until_all_are_bound(api);
+        close(api, &["node-1"], false);
+    }
     if topic == "14-watch-streams" {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "w1"}});
         make(api, "/api/v1/namespaces", &namespace);
     }
     wait_for_accounts(api);
+}
+
+/// The Deployment that the topic about patches leaves behind.
+fn left_deployment() -> Value {
+    let resources = json!({"requests": {"cpu": "100m", "memory": "64Mi"}});
+    let containers =
+        json!([{"name": "app", "image": "registry.example/app:1", "resources": resources}]);
+    json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "dup", "labels": {"app": "dup"}},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "dup"}},
+            "template": {"metadata": {"labels": {"app": "dup"}},
+                "spec": {"containers": containers}}}})
+}
+
+/// Nodes that take no pods during a step. Where several nodes are equally good for pods, any may be
+/// taken; so it is seen to that it is the recorded one, if later steps depend on it.
+fn closed(topic: &str, number: u64) -> &'static [&'static str] {
+    match (topic, number) {
+        ("11-drain", 1) => &["node-2"],
+        _ => &[],
+    }
+}
+
+fn close(api: &Api, nodes: &[&str], is_closed: bool) {
+    let spec = json!({"unschedulable": if is_closed { Value::Bool(true) } else { Value::Null }});
+    for node in nodes {
+        let path = format!("/api/v1/nodes/{node}?fieldManager=kubectl-cordon");
+        let (status, answer) = api.write("PATCH", &path, &json!({"spec": spec}));
+        assert_eq!(status, 200, "{answer}");
+    }
+}
+
+/// Waits until there are pods, and all of them are on nodes.
+fn wait_until_all_are_bound(api: &Api) {
+    for _ in 0..100 {
+        std::thread::sleep(Duration::from_millis(100));
+        let pods = api.get("/api/v1/pods");
+        let pods = pods["items"].as_array().cloned().unwrap_or_default();
+        if !pods.is_empty() && pods.iter().all(|pod| pod["spec"]["nodeName"].is_string()) {
+            return;
+        }
+    }
 }
 
 fn objects(records: &str, topic: &str, name: &str) -> Vec<Value> {

@@ -331,9 +331,8 @@ const STANDARD_FINALIZERS: [&str; 4] = [
 fn unknown_finalizers(metadata: &ObjectMeta) -> Vec<FieldError> {
     let list = METADATA.field("finalizers");
     let finalizers = metadata.finalizers.iter().enumerate();
-    let unknown = finalizers.filter(|(_, name)| {
-        !name.contains('/') && !STANDARD_FINALIZERS.contains(&name.as_str())
-    });
+    let unknown = finalizers
+        .filter(|(_, name)| !name.contains('/') && !STANDARD_FINALIZERS.contains(&name.as_str()));
     let errors = unknown.map(|(index, name)| {
         let rule = "name is neither a standard finalizer name nor is it fully qualified";
         FieldError::invalid(&list.index(index), name.as_str(), rule)

@@ -52,7 +52,7 @@ pub(super) fn groups(types: &[Arc<ResourceType>]) -> Vec<Group> {
             .versions
             .sort_by(|left, right| compare_versions(&left.name, &right.name));
     }
-    groups.sort_by(|left, right| by_rank(left, right));
+    groups.sort_by(by_rank);
     groups
 }
 

@@ -19,11 +19,8 @@ pub const KEYS: [&str; 2] = [
 /// The labels that pods on a node get.
 pub fn labels(node: &Node) -> impl Iterator<Item = (&'static str, &str)> {
     let labels = &node.metadata.labels;
-    let given = KEYS.into_iter().filter_map(|key| {
-        let value = labels.get(key)?;
-        Some((key, value.as_str()))
-    });
-    given
+    KEYS.into_iter()
+        .filter_map(|key| Some((key, labels.get(key)?.as_str())))
 }
 
 /// The plugin.

@@ -10,6 +10,7 @@ use outrank_api::types::Node;
 
 use crate::chain::{AdmissionPlugin, Attributes, Cluster, Operation};
 
+/// Labels of nodes that say where they are.
 pub const KEYS: [&str; 2] = [
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
@@ -18,11 +19,8 @@ pub const KEYS: [&str; 2] = [
 /// The labels that pods on a node get.
 pub fn labels(node: &Node) -> impl Iterator<Item = (&'static str, &str)> {
     let labels = &node.metadata.labels;
-    let given = KEYS.into_iter().filter_map(|key| {
-        let value = labels.get(key)?;
-        Some((key, value.as_str()))
-    });
-    given
+    KEYS.into_iter()
+        .filter_map(|key| Some((key, labels.get(key)?.as_str())))
 }
 
 /// The plugin.

@@ -319,13 +319,20 @@ fn finalizer_errors(finalizers: &[String]) -> Vec<FieldError> {
     errors
 }
 
+/// Finalizers without a domain.
+const STANDARD_FINALIZERS: [&str; 4] = [
+    "kubernetes",
+    ORPHAN,
+    FOREGROUND,
+    "customresourcecleanup.apiextensions.k8s.io",
+];
+
 /// Finalizers that are neither Kubernetes' own nor of a domain.
 fn unknown_finalizers(metadata: &ObjectMeta) -> Vec<FieldError> {
     let list = METADATA.field("finalizers");
     let finalizers = metadata.finalizers.iter().enumerate();
-    let unknown = finalizers.filter(|(_, name)| {
-        !name.contains('/') && !["kubernetes", ORPHAN, FOREGROUND].contains(&name.as_str())
-    });
+    let unknown = finalizers
+        .filter(|(_, name)| !name.contains('/') && !STANDARD_FINALIZERS.contains(&name.as_str()));
     let errors = unknown.map(|(index, name)| {
         let rule = "name is neither a standard finalizer name nor is it fully qualified";
         FieldError::invalid(&list.index(index), name.as_str(), rule)

@@ -214,11 +214,8 @@ impl Call<'_> {
         self.front
             .check_rights(self.request.user, &self.target, &read.value, None)?;
         let options = self.write_options()?;
-        let written = self
-            .front
-            .server
-            .create(&self.target, read.value, &options)?;
-        Ok(self.written(written, read.warnings))
+        let written = self.front.server.create(&self.target, read.value, &options);
+        Ok(self.outcome(written, read.warnings))
     }
 
     fn update(&self) -> Result<Answer, Status> {
@@ -229,8 +226,8 @@ impl Call<'_> {
         let user = self.request.user;
         self.front
             .check_rights(user, &self.target, &read.value, live.as_ref())?;
-        let written = server.update(&self.target, read.value, &self.write_options()?)?;
-        Ok(self.written(written, read.warnings))
+        let written = server.update(&self.target, read.value, &self.write_options()?);
+        Ok(self.outcome(written, read.warnings))
     }
 
     fn patch(&self) -> Result<Answer, Status> {
@@ -420,6 +417,17 @@ impl Call<'_> {
 
     pub(crate) fn object(&self, code: u16, object: &StoredObject, warnings: Vec<String>) -> Answer {
         answer::object(code, &self.target.served, object, self.form(), warnings)
+    }
+
+    /// What came of a write. Who is refused is warned, too.
+    fn outcome(&self, written: Result<Written, Status>, warnings: Vec<String>) -> Answer {
+        match written {
+            Ok(written) => self.written(written, warnings),
+            Err(status) => Answer {
+                warnings,
+                ..Answer::status(&status)
+            },
+        }
     }
 
     fn written(&self, written: Written, mut warnings: Vec<String>) -> Answer {

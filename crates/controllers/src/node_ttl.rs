@@ -90,7 +90,11 @@ mod tests {
     fn class(controller: &mut NodeTtlController, nodes: usize) -> &'static str {
         controller.nodes = nodes;
         let key = Key::new(ObjectKind::Node, "", "n");
-        let seen = Seen { key, old: None, new: None };
+        let seen = Seen {
+            key,
+            old: None,
+            new: None,
+        };
         controller.count(&seen);
         CLASSES[controller.class].2
     }
@@ -98,7 +102,14 @@ mod tests {
     #[test]
     fn classes_overlap() {
         let mut controller = NodeTtlController::default();
-        let sizes = [(3, "0"), (100, "0"), (101, "15"), (95, "15"), (89, "0"), (5_000, "300")];
+        let sizes = [
+            (3, "0"),
+            (100, "0"),
+            (101, "15"),
+            (95, "15"),
+            (89, "0"),
+            (5_000, "300"),
+        ];
         for (nodes, seconds) in sizes {
             assert_eq!(class(&mut controller, nodes), seconds, "{nodes} nodes");
         }

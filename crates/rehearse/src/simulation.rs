@@ -33,6 +33,9 @@ pub use input::doubts;
 pub use report::{SimulationReport, WaitingPod};
 pub use timeline::{Entry, Timeline};
 
+/// What is later is never reached, so that what comes again and again comes to an end.
+const END_OF_TIME: i64 = i64::MAX - 24 * 3_600 * 1_000_000_000;
+
 /// A cluster, and everyone who takes part in it.
 pub struct Simulation {
     cluster: VirtualCluster,
@@ -107,8 +110,10 @@ impl Simulation {
         }
     }
 
-    /// Lets time pass until a time, with everything that happens on the way.
+    /// Lets time pass until a time, with everything that happens on the way. Time ends in April
+    /// 2262, a day before its count in nanoseconds does.
     pub fn run_until(&mut self, time: i64) {
+        let time = time.min(END_OF_TIME);
         loop {
             self.settle();
             match self.next_time() {

@@ -165,16 +165,12 @@ fn one_source(kind: &str, source: &Value, here: &Here<'_>, errors: &mut Errors) 
             }
         }
         "hostPath" => host_path(source, here, errors),
-        "nfs" => {
-            if !source.text("path").is_empty() && !source.text("path").starts_with('/') {
-                let rule = "must be an absolute path";
-                errors.invalid(&here.field("path"), source.text("path"), rule);
-            }
+        "nfs" if !source.text("path").is_empty() && !source.text("path").starts_with('/') => {
+            let rule = "must be an absolute path";
+            errors.invalid(&here.field("path"), source.text("path"), rule);
         }
-        "persistentVolumeClaim" => {
-            if source.text("claimName").is_empty() {
-                errors.required(&here.field("claimName"), "");
-            }
+        "persistentVolumeClaim" if source.text("claimName").is_empty() => {
+            errors.required(&here.field("claimName"), "");
         }
         "secret" => keys_of(source, "secretName", here, errors),
         "configMap" => keys_of(source, "name", here, errors),

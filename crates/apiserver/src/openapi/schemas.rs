@@ -1,5 +1,6 @@
 //! Schemas of types, made from the tables of [`outrank_api::schema`].
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
@@ -47,11 +48,13 @@ static SCHEMAS: LazyLock<BTreeMap<String, TypeSchema>> = LazyLock::new(|| {
     let mut open: Vec<String> = kinds.keys().map(|it| (*it).to_owned()).collect();
     open.extend(ANSWERS.map(str::to_owned));
     while let Some(type_name) = open.pop() {
-        if !schemas.contains_key(&type_name) {
-            let of_kinds = kinds.get(type_name.as_str()).map_or(&[][..], Vec::as_slice);
-            let schema = TypeSchema::of(&type_name, of_kinds);
+        if let Entry::Vacant(place) = schemas.entry(type_name) {
+            let of_kinds = kinds
+                .get(place.key().as_str())
+                .map_or(&[][..], Vec::as_slice);
+            let schema = TypeSchema::of(place.key(), of_kinds);
             open.extend(schema.refers_to.iter().cloned());
-            schemas.insert(type_name, schema);
+            place.insert(schema);
         }
     }
     schemas

@@ -1,8 +1,10 @@
 //! Patches, and applies.
 
+use outrank_api::metadata;
 use outrank_api::patch::{self, PatchType};
 use outrank_api::server_side_apply::{ApplyWrite, apply_body};
 use outrank_api::status::{Reason, Status};
+use outrank_api::types::ObjectMeta;
 use serde_json::Value;
 
 use super::{ApiServer, Target, WriteOptions, Written};
@@ -32,6 +34,7 @@ impl ApiServer {
             let validation = options.field_validation;
             let body = patch::apply(&served.resource, &live, patch_type, text, validation);
             let body = body.map_err(in_general)?;
+            check_name(target, &body.value)?;
             check(&body.value, &live)?;
             let new = versions::to_stored(&served.resource, &served.stored, body.value);
             Ok((new, body.warnings))
@@ -88,6 +91,7 @@ impl ApiServer {
             return self.modify(target, options, &|live| {
                 let live = versions::to_served(&served.resource, &served.stored, live.clone());
                 let new = apply(Some(&live))?;
+                check_name(target, &new.value)?;
                 check(&new.value, &live)?;
                 let value = versions::to_stored(&served.resource, &served.stored, new.value);
                 Ok((value, new.warnings))
@@ -105,4 +109,14 @@ fn in_general(mut status: Status) -> Status {
         status.details = Some(Box::default());
     }
     status
+}
+
+/// A change cannot give an object another name.
+fn check_name(target: &Target, new: &Value) -> Result<(), Status> {
+    let name = new.pointer("/metadata/name").and_then(Value::as_str);
+    let metadata = ObjectMeta {
+        name: name.unwrap_or_default().to_owned(),
+        ..ObjectMeta::default()
+    };
+    metadata::check_name(&metadata, &target.name)
 }

@@ -246,6 +246,18 @@ fn name(token: &str) -> String {
         // The host on which a component runs.
         return format!("{component}-<host>");
     }
+    if let Some(rest) = token
+        .strip_prefix("v1.36.")
+        .filter(|it| digits(it) == it.len())
+    {
+        // The records are of 1.36.2; the client may be of a later patch.
+        return if rest.is_empty() {
+            token
+        } else {
+            "v1.36.<patch>"
+        }
+        .to_owned();
+    }
     let (token, event) = match token.rsplit_once('.') {
         Some((token, last)) if last.len() == 16 && fits(last, "hhhhhhhhhhhhhhhh") => {
             (token, ".<event>")

@@ -338,7 +338,10 @@ fn of_topic(answer: &Answer, about: &[&str]) -> Answer {
 
 /// Whether a step was taken before pods of the step before it could start.
 fn is_at_once(topic: &str, number: u64) -> bool {
-    matches!((topic, number), ("10-apply-patch", 41))
+    matches!(
+        (topic, number),
+        ("10-apply-patch", 41) | ("13-short-walk", 5)
+    )
 }
 
 /// Whether a command only asks, so that it may be asked again.

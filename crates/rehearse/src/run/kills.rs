@@ -190,7 +190,7 @@ impl<'s> Run<'s> {
 
     fn victim(&self, pod: &Pod, preemptor: PodId, node: &str, cause: Cause) -> Victim {
         let started = pod.status.start_time.as_deref().and_then(unix_nanos);
-        let running = started.map(|started| (self.as_of_nanos - started).max(0));
+        let running = started.map(|started| self.as_of_nanos.saturating_sub(started).max(0));
         let killer = self.pods.get(&preemptor);
         Victim {
             namespace: pod.metadata.namespace.clone(),

@@ -182,7 +182,10 @@ impl Simulation {
         let due: Vec<String> = due.map(|(node, _)| node.clone()).collect();
         for name in &due {
             match self.hear_of(name) {
-                true => self.heartbeats.insert(name.clone(), now + HEARTBEAT_NANOS),
+                true => {
+                    let next = now.saturating_add(HEARTBEAT_NANOS);
+                    self.heartbeats.insert(name.clone(), next)
+                }
                 false => self.heartbeats.remove(name),
             };
         }

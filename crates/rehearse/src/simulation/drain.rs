@@ -44,7 +44,7 @@ impl Drains {
         let mut was_due = false;
         for drain in due {
             was_due = true;
-            drain.next_time = now + RETRY_NANOS;
+            drain.next_time = now.saturating_add(RETRY_NANOS);
             drain.pods.retain(|(pod, uid)| {
                 let stored = cluster.stored(pod);
                 if stored.is_none_or(|it| it.metadata().uid != *uid) {

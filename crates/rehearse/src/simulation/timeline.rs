@@ -57,7 +57,7 @@ impl Timeline {
 
     /// Seconds from the beginning to a time.
     pub(super) fn seconds_at(&self, now: i64) -> f64 {
-        (now - self.start) as f64 / SECOND as f64
+        now.saturating_sub(self.start) as f64 / SECOND as f64
     }
 
     /// Notes an object that was refused to a person.

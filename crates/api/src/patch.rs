@@ -83,8 +83,10 @@ pub fn apply(
     patch: &str,
     validation: FieldValidation,
 ) -> Result<Body, Status> {
-    let changes: Value =
-        serde_json::from_str(patch).map_err(|_| Status::bad_request("invalid JSON patch"))?;
+    let changes: Value = serde_json::from_str(patch).map_err(|error| match patch_type {
+        PatchType::StrategicMerge => Status::bad_request(in_words_of_go(patch, &error)),
+        _ => Status::bad_request("invalid JSON patch"),
+    })?;
     let mut strange = duplicates(patch);
     if patch_type == PatchType::Json {
         strange
@@ -174,6 +176,29 @@ fn operate(live: &Value, changes: Value) -> Result<Value, Status> {
         ))
     })?;
     Ok(patched)
+}
+
+/// What Go's `encoding/json` says of text that is not JSON.
+fn in_words_of_go(text: &str, error: &serde_json::Error) -> String {
+    let line = text.lines().nth(error.line().saturating_sub(1));
+    let found = line.and_then(|line| line.chars().nth(error.column().saturating_sub(1)));
+    let told = error.to_string();
+    let places = [
+        (
+            "key must be a string",
+            "looking for beginning of object key string",
+        ),
+        ("expected `:`", "after object key"),
+        ("expected `,` or `}`", "after object key:value pair"),
+        ("expected `,` or `]`", "after array element"),
+        ("trailing characters", "after top-level value"),
+    ];
+    let place = places.iter().find(|(ours, _)| told.starts_with(ours));
+    let place = place.map_or("looking for beginning of value", |(_, place)| place);
+    match found {
+        Some(found) if !error.is_eof() => format!("invalid character '{found}' {place}"),
+        _ => "unexpected end of JSON input".to_owned(),
+    }
 }
 
 /// Why an operation cannot be carried out.

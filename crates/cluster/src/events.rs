@@ -111,7 +111,7 @@ impl Recorder {
         }
         similar.last = now;
         similar.messages.insert(event.message.clone());
-        let is_combined = similar.messages.len() > SIMILAR_MAX;
+        let is_combined = similar.messages.len() >= SIMILAR_MAX;
         let message = match is_combined {
             true => {
                 similar.messages.pop_first();
@@ -347,8 +347,8 @@ mod tests {
                 .as_str()
                 .is_some_and(|it| it.starts_with("(comb"))
         };
-        assert_eq!(told.iter().filter(combined).count(), 15);
-        assert_eq!(told[24]["count"], 15);
+        assert_eq!(told.iter().filter(combined).count(), 16);
+        assert_eq!(told[24]["count"], 16);
     }
 
     #[test]

@@ -618,8 +618,12 @@ impl VirtualCluster {
                 merge(&mut value, &json!({"spec": {"finalizers": finalizers}}));
             }
             Some(Subresource::Status) => {
-                let status = patch.changes.get("status").cloned().unwrap_or_default();
-                merge(&mut value, &json!({ "status": status }));
+                if let Some(status) = patch.changes.get("status") {
+                    merge(&mut value, &json!({ "status": status }));
+                }
+                if let Some(annotations) = patch.changes.pointer("/metadata/annotations") {
+                    merge(&mut value, &json!({"metadata": {"annotations": annotations}}));
+                }
             }
             None => merge(&mut value, &patch.changes),
         }

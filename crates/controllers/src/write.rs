@@ -296,6 +296,15 @@ impl Write {
         self
     }
 
+    /// The same as a change of the status, by which annotations may be changed, too. Who does so is
+    /// known as their owner through the status.
+    pub fn through_status(mut self) -> Self {
+        if let Self::Patch(patch) = &mut self {
+            patch.subresource = Some(Subresource::Status);
+        }
+        self
+    }
+
     /// Changes the status of an object from one to another; `None` if they are the same.
     pub fn status<S: serde::Serialize>(object: &Stored, old: &S, new: &S) -> Option<Self> {
         // Types with string keys and finite numbers always have a JSON form.

@@ -34,7 +34,7 @@ pub(crate) fn not_scheduled(
 ) -> Vec<Write> {
     let event = Event::warning(stored, "FailedScheduling", message.clone());
     let status = changed_status(stored, |status| {
-        set_not_scheduled(status, reason, message, now);
+        set_not_scheduled(status, generation_of(stored), reason, message, now);
         status.nominated_node_name = nominated_node_name.to_owned();
     });
     status.into_iter().chain([Write::Event(event)]).collect()
@@ -54,12 +54,20 @@ pub(crate) fn evict(victim: &Stored, preemptor: &Stored, node: &str, now: i64) -
     let scheduler_name = preemptor
         .get::<Pod>()
         .map_or("", |pod| pod.spec.scheduler_name.as_str());
-    let marked = changed_status(victim, |status| set_preempted(status, scheduler_name, now));
+    let generation = generation_of(victim);
+    let marked = changed_status(victim, |status| {
+        set_preempted(status, generation, scheduler_name, now);
+    });
     let uid = &preemptor.metadata().uid;
     let message = format!("Preempted by pod {uid} on node {node}");
     let event = Event::normal(victim, "Preempted", message);
     let rest = [Write::delete(victim), Write::Event(event)];
     marked.into_iter().chain(rest).collect()
+}
+
+/// Which version of what a pod wants was looked at.
+fn generation_of(stored: &Stored) -> i64 {
+    stored.metadata().generation
 }
 
 fn changed_status(stored: &Stored, change: impl FnOnce(&mut PodStatus)) -> Option<Write> {

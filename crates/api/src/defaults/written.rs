@@ -190,6 +190,7 @@ fn job(fields: &mut Fields) {
         set_if_absent(spec, "backoffLimit", limit);
         set_if_absent(spec, "completionMode", "NonIndexed");
         set_if_absent(spec, "suspend", false);
+        set_if_absent(spec, "manualSelector", false);
         let replaced_when = match spec.contains_key("podFailurePolicy") {
             true => "Failed",
             false => "TerminatingOrFailed",

@@ -32,7 +32,8 @@ impl ApiServer {
         self.modify(target, options, &|live| {
             let live = versions::to_served(&served.resource, &served.stored, live.clone());
             let validation = options.field_validation;
-            let body = patch::apply(&served.resource, &live, patch_type, text, validation)?;
+            let body = patch::apply(&served.resource, &live, patch_type, text, validation);
+            let body = body.map_err(in_general)?;
             check_name(target, &body.value)?;
             check(&body.value, &live)?;
             let new = versions::to_stored(&served.resource, &served.stored, body.value);
@@ -97,6 +98,17 @@ impl ApiServer {
             });
         }
     }
+}
+
+/// What clients are told of a JSON patch that does not fit the object: no more than that. Source:
+/// `NewGenericServerResponse`, `k8s.io/apimachinery/pkg/api/errors/errors.go`, Kubernetes 1.36.
+fn in_general(mut status: Status) -> Status {
+    if status.code == 422 && status.details.is_none() {
+        let message = "the server rejected our request due to an error in our request";
+        status.message = message.to_owned();
+        status.details = Some(Box::default());
+    }
+    status
 }
 
 /// A change cannot give an object another name.

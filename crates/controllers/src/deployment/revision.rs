@@ -93,7 +93,7 @@ impl<'w> Rollout<'w> {
             && self.deployment.metadata.annotations.get(REVISION) != Some(revision)
         {
             let changes = json!({"metadata": {"annotations": {REVISION: revision}}});
-            writes.push(Write::patch(self.stored, changes));
+            writes.push(Write::patch(self.stored, changes).through_status());
         }
         let conditions = &self.deployment.status.conditions;
         if conditions::find(conditions, PROGRESSING).is_none() {

@@ -32,6 +32,8 @@ struct Shared {
 
 /// How often pods are looked at while they move by themselves.
 const PERIOD: Duration = Duration::from_millis(150);
+/// How long pods rest before they move by themselves: who waits for them sees them as they were.
+const REST: Duration = Duration::from_millis(600);
 /// How long pods end while they move by themselves: longer than a rollout waits for them.
 const GRACE: Duration = Duration::from_millis(1500);
 /// How many periods there are between two signs of life of the nodes.
@@ -90,11 +92,14 @@ impl Shared {
     fn run(&self) {
         let mut periods = 0_u32;
         let mut seen = BTreeMap::new();
+        let mut free_since: Option<Instant> = None;
         while !self.is_over.load(Ordering::SeqCst) {
             if periods % PERIODS_OF_LEASES == 0 {
                 self.renew_leases();
             }
-            if self.is_free.load(Ordering::SeqCst) {
+            let is_free = self.is_free.load(Ordering::SeqCst);
+            free_since = is_free.then(|| free_since.unwrap_or_else(Instant::now));
+            if free_since.is_some_and(|since| since.elapsed() > REST) {
                 self.start_pods();
                 self.remove_pods(&mut |uid| {
                     seen.entry(uid.to_owned())

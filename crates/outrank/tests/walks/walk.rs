@@ -204,7 +204,7 @@ impl Place {
     fn prepare_step(&self, topic: &str, command: &Command) {
         const EVENTS: &str = "/api/v1/namespaces/default/events";
         match (topic, command.number) {
-            ("05-preemption", 7) | ("09-taints", 54) => {
+            ("05-preemption", 7) | ("09-taints", 54) | ("11-drain", 21) => {
                 self.stand_in.start_pods();
                 self.api.write("DELETE", EVENTS, &json!({}));
             }
@@ -228,7 +228,8 @@ impl Place {
                 self.stand_in.remove_pods();
             }
         }
-        std::thread::sleep(Duration::from_millis(100));
+        // The longest wait is for what controllers do every five seconds.
+        std::thread::sleep(Duration::from_millis(100 * u64::from(attempts).min(5)));
     }
 
     /// The command, with what is different here: the server, who asks, and names of pods.
@@ -337,7 +338,10 @@ fn of_topic(answer: &Answer, about: &[&str]) -> Answer {
 
 /// Whether a step was taken before pods of the step before it could start.
 fn is_at_once(topic: &str, number: u64) -> bool {
-    matches!((topic, number), ("10-apply-patch", 41))
+    matches!(
+        (topic, number),
+        ("10-apply-patch", 41) | ("13-short-walk", 5)
+    )
 }
 
 /// Whether a command only asks, so that it may be asked again.
@@ -453,15 +457,18 @@ fn prepare(api: &Api, records: &str, topic: &str) {
         }
     }
     if matches!(topic, "11-drain" | "12-imperative") {
+        // Where its pods were, of which some are evicted later.
+        let closed = if records == "1.36" {
+            "node-2"
+        } else {
+            "node-1"
+        };
+        let path = "/apis/apps/v1/namespaces/default/deployments";
         wait_for_accounts(api);
-        close(api, &["node-1"], true);
-        make(
-            api,
-            "/apis/apps/v1/namespaces/default/deployments",
-            &left_deployment(),
-        );
+        close(api, &[closed], true);
+        make(api, path, &left_deployment());
         wait_until_all_are_bound(api);
-        close(api, &["node-1"], false);
+        close(api, &[closed], false);
     }
     if topic == "14-watch-streams" {
         let namespace =

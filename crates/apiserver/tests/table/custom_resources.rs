@@ -23,6 +23,7 @@ fn custom_type() -> ResourceType {
         verbs: Vec::new(),
         subresources: Vec::new(),
         type_name: None,
+        schema: None,
     }
 }
 

@@ -63,17 +63,16 @@ fn errors_of(container: &Container, path: &str) -> Vec<FieldError> {
             None if may_overcommit(resource) => return None,
             None => {
                 let detail = "Limit must be set for non overcommitable resources";
-                return Some(FieldError::required(format!("{path}.limits").as_str(), detail));
+                return Some(FieldError::required(
+                    format!("{path}.limits").as_str(),
+                    detail,
+                ));
             }
         };
         let limit = limit.map(ToString::to_string).unwrap_or_default();
         let detail = format!("must be {must} to {resource} limit of {limit}");
         let (path, request) = (format!("{path}.requests"), request.to_string());
-        Some(FieldError::invalid(
-            path.as_str(),
-            request.as_str(),
-            detail,
-        ))
+        Some(FieldError::invalid(path.as_str(), request.as_str(), detail))
     };
     resources.requests.iter().filter_map(error).collect()
 }
@@ -131,9 +130,7 @@ mod tests {
 
     #[test]
     fn what_defaults_make_wrong_is_refused() {
-        let of = |cpu: &str, gpus: i32| {
-            json!({"requests": {"cpu": cpu, "nvidia.com/gpu": gpus}})
-        };
+        let of = |cpu: &str, gpus: i32| json!({"requests": {"cpu": cpu, "nvidia.com/gpu": gpus}});
         assert_eq!(answer(of("500m", 2)), None);
         assert_eq!(
             answer(of("1", 2)).as_deref(),

@@ -40,9 +40,11 @@ fn measure(kind: &str, pods: usize) {
         }
     }
     if kind == "Budget" {
-        cluster.create(json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        cluster.create(
+            json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
             "metadata": {"name": "web"},
-            "spec": {"minAvailable": "50%", "selector": {"matchLabels": {"app": "web"}}}}));
+            "spec": {"minAvailable": "50%", "selector": {"matchLabels": {"app": "web"}}}}),
+        );
     }
     cluster.create(workload(kind, pods));
     cluster.settle();
@@ -50,7 +52,11 @@ fn measure(kind: &str, pods: usize) {
     let keys: Vec<Key> = cluster.pods("default").collect();
     assert_eq!(keys.len(), pods);
     let start = Instant::now();
-    let phase = if kind == "Job" { "Succeeded" } else { "Running" };
+    let phase = if kind == "Job" {
+        "Succeeded"
+    } else {
+        "Running"
+    };
     for key in &keys {
         cluster.set_pod_status(key, phase, kind != "Job");
         cluster.settle();

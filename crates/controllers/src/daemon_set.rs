@@ -140,7 +140,7 @@ impl Controller for DaemonSetController {
         };
         let mut status = set.status.clone();
         let collisions = status.collision_count.get_or_insert(0);
-            *collisions = collisions.saturating_add(1);
+        *collisions = collisions.saturating_add(1);
         Vec::from_iter(Write::status(stored, &set.status, &status))
     }
 }
@@ -191,9 +191,8 @@ impl DaemonSetController {
             changes = turn.roll();
         }
         turn.carry_out(changes, plan);
-        let live = |it: &Revision<'_>| {
-            it.name() == revision.name() || turn.sums.has_hash(hash_of(it))
-        };
+        let live =
+            |it: &Revision<'_>| it.name() == revision.name() || turn.sums.has_hash(hash_of(it));
         plan.step(revisions.truncate(set.spec.revision_history_limit, live));
     }
 }

@@ -80,7 +80,10 @@ fn charged(
         return Err(refusal(429, "TooManyRequests", message));
     }
     let forbidden = |why: &str| {
-        let message = format!("poddisruptionbudget.policy {} is forbidden: {why}", quoted(name));
+        let message = format!(
+            "poddisruptionbudget.policy {} is forbidden: {why}",
+            quoted(name)
+        );
         refusal(403, "Forbidden", message)
     };
     if status.disruptions_allowed < 0 {
@@ -188,7 +191,10 @@ mod tests {
             }];
             let refusal = evict(&pod("Running"), &[&budget], 0).expect_err("none may go");
             let told = refusal.message.rsplit_once("budget b ");
-            (refusal.code, told.map_or(refusal.message.clone(), |(_, it)| it.to_owned()))
+            (
+                refusal.code,
+                told.map_or(refusal.message.clone(), |(_, it)| it.to_owned()),
+            )
         };
         let told = |code, text: &str| (code, text.to_owned());
         let of_sync = "does not allow evicting pods currently because it failed sync: no";
@@ -207,7 +213,10 @@ mod tests {
         let charged = evict(&pod("Running"), &[&budget(1)], 0).expect("one may go");
         let (_, status) = charged.expect("it is charged");
         let condition = &status.conditions[0];
-        assert_eq!((&*condition.status, &*condition.reason), ("False", "InsufficientPods"));
+        assert_eq!(
+            (&*condition.status, &*condition.reason),
+            ("False", "InsufficientPods")
+        );
     }
 
     #[test]

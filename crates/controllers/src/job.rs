@@ -120,9 +120,7 @@ impl JobController {
         let Ok(selector) = Selector::from_label_selector(job.spec.selector.as_ref()) else {
             return;
         };
-        let roster = self
-            .rosters
-            .of(world, stored, &selector, &Basis::of(job));
+        let roster = self.rosters.of(world, stored, &selector, &Basis::of(job));
         let claims = roster.claims(stored, |_| true).into_iter();
         plan.step(claims.map(|write| with_finalizer(write, world)));
         let sums = &roster.sums;

@@ -117,13 +117,7 @@ impl Controller for QuotaStatusController {
         plan
     }
 
-    fn refused(
-        &mut self,
-        key: &Key,
-        _: &World,
-        _: i64,
-        _: &[(Write, Refusal)],
-    ) -> Vec<Write> {
+    fn refused(&mut self, key: &Key, _: &World, _: i64, _: &[(Write, Refusal)]) -> Vec<Write> {
         self.urgent.insert(key.clone());
         Vec::new()
     }

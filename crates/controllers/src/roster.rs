@@ -80,7 +80,8 @@ impl<S: Sums> Rosters<S> {
         {
             roster.take_in(&seen.key, stored);
         }
-        let is_free = |it: &Option<Arc<Stored>>, owner: Option<&String>| it.is_some() && owner.is_none();
+        let is_free =
+            |it: &Option<Arc<Stored>>, owner: Option<&String>| it.is_some() && owner.is_none();
         if is_free(&seen.old, old) || is_free(&seen.new, new) {
             let free = seen.new.as_ref().filter(|_| new.is_none());
             self.note_free(&seen.key, free);
@@ -171,9 +172,7 @@ impl<S: Sums> Roster<S> {
         let released = released.map(|it| release(it, &metadata.uid));
         let adopted = self.adoptable.values().filter(staying);
         let adopted = adopted.filter(|it| it.get::<Pod>().is_some_and(&fit));
-        released
-            .chain(adopted.map(|it| adopt(it, owner)))
-            .collect()
+        released.chain(adopted.map(|it| adopt(it, owner))).collect()
     }
 
     fn take_in(&mut self, key: &Key, stored: &Arc<Stored>) {

@@ -108,7 +108,7 @@ impl Controller for StatefulSetController {
             if create.object.get::<ControllerRevision>().is_some() && refusal.already_exists() {
                 let mut status = set.status.clone();
                 let collisions = status.collision_count.get_or_insert(0);
-            *collisions = collisions.saturating_add(1);
+                *collisions = collisions.saturating_add(1);
                 writes.extend(Write::status(stored, &set.status, &status));
             }
             if create.object.get::<PersistentVolumeClaim>().is_some()
@@ -264,9 +264,7 @@ impl<'w> Turn<'w> {
     /// Whether a revision is in use.
     fn is_live(&self, revision: &Revision<'_>) -> bool {
         let name = revision.name();
-        name == self.update.name()
-            || name == self.current.name()
-            || self.sums.has_revision(name)
+        name == self.update.name() || name == self.current.name() || self.sums.has_revision(name)
     }
 
     fn wanted(&self) -> Range<i64> {
@@ -426,7 +424,9 @@ impl<'w> Turn<'w> {
         let down = self.sums.unsettled(wanted.clone());
         let down = down.filter(|(_, it)| !self.is_up(it)).count();
         let missing = self.sums.missing(&wanted);
-        let down = i64::try_from(down).unwrap_or(i64::MAX).saturating_add(missing);
+        let down = i64::try_from(down)
+            .unwrap_or(i64::MAX)
+            .saturating_add(missing);
         let down = i32::try_from(down).unwrap_or(i32::MAX);
         let room = usize::try_from(allowed.saturating_sub(down)).unwrap_or(0);
         let first = wanted.start.saturating_add(self.partition());

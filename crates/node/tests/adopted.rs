@@ -87,7 +87,10 @@ fn a_pod_that_says_nothing_is_as_one_that_began_then() {
     let since = rfc3339(NOW - 100 * SECOND);
     let status = || json!({"phase": "Running", "startTime": since});
     assert_eq!(told(status(), json!({})), [(0, true)]);
-    assert_eq!(told(status(), ready_after("160s")), [(0, false), (60, true)]);
+    assert_eq!(
+        told(status(), ready_after("160s")),
+        [(0, false), (60, true)]
+    );
     let said = json!({"phase": "Running", "startTime": since,
         "conditions": [{"type": "Ready", "status": "True"}]});
     assert_eq!(told(said, ready_after("160s")), [(0, true)]);

@@ -81,8 +81,9 @@ impl<'w> Turn<'w> {
     /// Where new pods come beside old ones: keeps the oldest of each, and of these the old one
     /// only while it is needed.
     pub(super) fn keep_one_of_each(&self, running: Vec<&'w Pod>, changes: &mut Changes<'w>) {
-        let (new, old): (Vec<&Pod>, Vec<&Pod>) =
-            running.into_iter().partition(|pod| self.sums.is_updated(pod));
+        let (new, old): (Vec<&Pod>, Vec<&Pod>) = running
+            .into_iter()
+            .partition(|pod| self.sums.is_updated(pod));
         changes.delete.extend(new.iter().skip(1));
         changes.delete.extend(old.iter().skip(1));
         if let (Some(new), Some(old)) = (new.first(), old.first())

@@ -203,7 +203,7 @@ pub(super) fn refused(
     let mut status = deployment.status.clone();
     if refusal.already_exists() {
         let collisions = status.collision_count.get_or_insert(0);
-            *collisions = collisions.saturating_add(1);
+        *collisions = collisions.saturating_add(1);
         return Vec::from_iter(Write::status(stored, &deployment.status, &status));
     }
     if refusal.namespace_ends() {

@@ -211,9 +211,8 @@ impl Rollout<'_> {
 
 /// Whether the rollout is further than it was.
 fn has_moved(old: &DeploymentStatus, new: &DeploymentStatus) -> bool {
-    let outdated = |status: &DeploymentStatus| {
-        i64::from(status.replicas) - i64::from(status.updated_replicas)
-    };
+    let outdated =
+        |status: &DeploymentStatus| i64::from(status.replicas) - i64::from(status.updated_replicas);
     new.updated_replicas > old.updated_replicas
         || outdated(new) < outdated(old)
         || new.ready_replicas > old.ready_replicas

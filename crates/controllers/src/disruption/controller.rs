@@ -50,8 +50,14 @@ impl DisruptionController {
             let key = Key::of::<PodDisruptionBudget>(&budget.metadata);
             let concerned = match self.counted.get_mut(&key) {
                 Some(counted) => counted.note(old, new),
-                None => Selector::from_label_selector(budget.spec.selector.as_ref())
-                    .is_ok_and(|it| [old, new].into_iter().flatten().any(|pod| selects(&it, pod))),
+                None => {
+                    Selector::from_label_selector(budget.spec.selector.as_ref()).is_ok_and(|it| {
+                        [old, new]
+                            .into_iter()
+                            .flatten()
+                            .any(|pod| selects(&it, pod))
+                    })
+                }
             };
             if concerned {
                 keys.push(key);

@@ -38,7 +38,10 @@ impl Selected {
         }
         match manager_of(pod) {
             Some(manager) => {
-                self.managed.entry(manager).or_default().insert(name.clone());
+                self.managed
+                    .entry(manager)
+                    .or_default()
+                    .insert(name.clone());
             }
             None => self.unmanaged += 1,
         }

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use outrank_api::types::Pod;
 
-use super::policies::{self, Verdict};
 use super::indexes::Indexes;
+use super::policies::{self, Verdict};
 use super::progress::{counted, wait_of_index};
 use super::{
     FINALIZER, INDEX, INDEX_FAILURES, INDEX_IGNORED, Member, Turn, indexed_completions,
@@ -57,7 +57,7 @@ impl<'w> Turn<'w> {
         match self.job.spec.completions {
             Some(completions) => {
                 number(completions.saturating_sub(self.progress.succeeded)).min(parallelism)
-            },
+            }
             // After the first success the others run to their end.
             None if self.progress.succeeded > 0 => self.sums.active_count(),
             None => parallelism,

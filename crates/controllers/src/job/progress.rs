@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 use outrank_api::time::unix_nanos;
 use outrank_api::types::{Job, Pod, UncountedTerminatedPods};
 
-use super::policies::{self, Verdict};
 use super::indexes::Indexes;
+use super::policies::{self, Verdict};
 use super::sums::JobSums;
 use super::{
     Failures, INDEX_FAILURES, INDEX_IGNORED, SECOND, has_failed, indexed_completions, is_suspended,
@@ -187,13 +187,7 @@ fn end_by_policy(job: &Job, sums: &JobSums) -> Option<End> {
         .map(|message| End::Failure("PodFailurePolicy".to_owned(), message))
 }
 
-fn end_by_limits(
-    job: &Job,
-    sums: &JobSums,
-    failed: i32,
-    now: i64,
-    plan: &mut Plan,
-) -> Option<End> {
+fn end_by_limits(job: &Job, sums: &JobSums, failed: i32, now: i64, plan: &mut Plan) -> Option<End> {
     let limit = job.spec.backoff_limit.unwrap_or(6);
     if failed > limit || has_restarted_too_often(job, sums, limit) {
         let message = "Job has reached the specified backoff limit";
@@ -260,7 +254,9 @@ pub(super) fn wait_of_index(pod: &Pod) -> i64 {
 }
 
 fn back_off(failures: i32) -> i64 {
-    let doubled = u32::try_from(failures.saturating_sub(1)).unwrap_or(0).min(20);
+    let doubled = u32::try_from(failures.saturating_sub(1))
+        .unwrap_or(0)
+        .min(20);
     BACK_OFF.saturating_mul(1 << doubled).min(BACK_OFF_MAX)
 }
 

@@ -3,8 +3,8 @@
 use outrank_api::time::rfc3339;
 use outrank_api::types::{JobStatus, UncountedTerminatedPods, WorkloadCondition};
 
-use super::policies::{self, Verdict};
 use super::indexes::Indexes;
+use super::policies::{self, Verdict};
 use super::progress::{End, plus};
 use super::{
     Member, Turn, has_failed, indexed_completions, is_suspended, replaces_failed_only,

@@ -88,7 +88,10 @@ impl SetSums {
 
     /// The pods in this range that something may have to be done about, or that are to be waited
     /// for: by ordinal.
-    pub(super) fn unsettled(&self, ordinals: Range<i64>) -> impl Iterator<Item = (i64, Member<'_>)> {
+    pub(super) fn unsettled(
+        &self,
+        ordinals: Range<i64>,
+    ) -> impl Iterator<Item = (i64, Member<'_>)> {
         let ordinals = ordinals.start..ordinals.end.max(ordinals.start);
         let unsettled = self.unsettled.range(ordinals);
         unsettled.filter_map(|ordinal| Some((*ordinal, self.member(*ordinal)?)))
@@ -112,7 +115,8 @@ impl SetSums {
     /// How many ordinals in this range no pod has. O(pods beside the range).
     pub(super) fn missing(&self, ordinals: &Range<i64>) -> i64 {
         let end = ordinals.end.max(ordinals.start);
-        let beside = self.members.range(..ordinals.start).count() + self.members.range(end..).count();
+        let beside =
+            self.members.range(..ordinals.start).count() + self.members.range(end..).count();
         let there = i64::try_from(self.members.len() - beside).unwrap_or(i64::MAX);
         end.saturating_sub(ordinals.start).saturating_sub(there)
     }

@@ -4,9 +4,7 @@ use outrank_admission::namespace_lifecycle::NamespacePhase;
 use outrank_admission::resource_quota::{
     GroupResource, Operation, QuotaObject, QuotaRequest, admit,
 };
-use outrank_admission::{
-    AdmissionChain, Attributes, Cluster, PriorityResolver, chain, creation,
-};
+use outrank_admission::{AdmissionChain, Attributes, Cluster, PriorityResolver, chain, creation};
 use outrank_api::decode::{Object, ObjectKind, Typed};
 use outrank_api::status::Status;
 use outrank_api::types::{

@@ -25,7 +25,10 @@ spec:
 ";
 
 fn story() -> Story {
-    Story::of(Controllers::new(vec![Box::new(StatefulSetController::default())])).pods_take(2, 1)
+    Story::of(Controllers::new(vec![Box::new(
+        StatefulSetController::default(),
+    )]))
+    .pods_take(2, 1)
 }
 
 fn image(image: &str) -> Value {

@@ -126,7 +126,9 @@ impl BudgetBook {
         let changed = concerned.map(|entry| {
             let status = &mut entry.budget.status;
             status.current_healthy = status.current_healthy.saturating_add(by);
-            let allowed = status.current_healthy.saturating_sub(status.desired_healthy);
+            let allowed = status
+                .current_healthy
+                .saturating_sub(status.desired_healthy);
             status.disruptions_allowed = match status.expected_pods {
                 ..=0 => 0,
                 _ => allowed.max(0),

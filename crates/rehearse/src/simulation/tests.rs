@@ -212,7 +212,11 @@ fn set_without_revision(kind: &str, status: Value) -> Vec<LoadedObject> {
         "metadata": {"name": "s", "namespace": "default", "uid": "s", "generation": 3,
             "creationTimestamp": "2026-01-01T00:00:00Z"},
         "spec": spec, "status": status});
-    let hash = if kind == "StatefulSet" { "s-abc" } else { "abc" };
+    let hash = if kind == "StatefulSet" {
+        "s-abc"
+    } else {
+        "abc"
+    };
     let pod = |number: i32| {
         let mut pod = guarded(&format!("s-{number}"), ["a", "b"][number as usize], 0);
         pod["metadata"]["labels"] = json!({"app": "s", "controller-revision-hash": hash});

@@ -260,7 +260,9 @@ fn written(users: &BTreeMap<Digest, User>) -> String {
 }
 
 fn read(bytes: &[u8]) -> Result<BTreeMap<Digest, User>, String> {
-    let file: File = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    // The place is told, the text is not: somebody may have put a token there.
+    let file: File = serde_json::from_slice(bytes)
+        .map_err(|error| format!("line {}, column {}", error.line(), error.column()))?;
     if file.format != FORMAT {
         return Err(format!("format {} instead of {FORMAT}", file.format));
     }

@@ -171,3 +171,83 @@ fn bound_object(
     let name = name.to_owned();
     Ok(Some((kind, BoundObject { name, uid })))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(spec: Value) -> Result<Value, Status> {
+        let account = json!({"metadata": {"name": "bot", "namespace": "shop", "uid": "1"}});
+        let stored = |kind: &str, name: &str| match (kind, name) {
+            ("Pod", "p") => Some(json!({
+                "metadata": {"uid": "2"}, "spec": {"serviceAccountName": "bot"},
+            })),
+            ("Pod", "other") => Some(json!({"spec": {"serviceAccountName": "default"}})),
+            ("Secret", "s") => Some(json!({"metadata": {"uid": "3"}})),
+            _ => None,
+        };
+        let tokens = ServiceAccountTokens::in_memory().unwrap();
+        let answer = token_request(json!({"spec": spec}), &account, &tokens, 1_000, &stored)?;
+        let token = answer["status"]["token"].as_str().unwrap();
+        let claims = tokens.verify(token, 1_000).unwrap();
+        assert_eq!(claims.user().name, "system:serviceaccount:shop:bot");
+        assert_eq!(claims.user().uid, "1");
+        Ok(answer)
+    }
+
+    #[test]
+    fn a_token_for_an_hour_unless_said_otherwise() {
+        let answer = request(json!({})).unwrap();
+        assert_eq!(answer["metadata"]["name"], "bot");
+        assert_eq!(
+            answer["spec"],
+            json!({"audiences": [ISSUER], "expirationSeconds": 3600})
+        );
+        assert_eq!(
+            answer["status"]["expirationTimestamp"],
+            "1970-01-01T01:16:40Z"
+        );
+        let answer = request(json!({"expirationSeconds": 600, "audiences": ["vault"]})).unwrap();
+        assert_eq!(
+            answer["status"]["expirationTimestamp"],
+            "1970-01-01T00:26:40Z"
+        );
+        assert_eq!(answer["spec"]["audiences"], json!(["vault"]));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_in_upstreams_words() {
+        let pod = |name: &str, uid: &str| {
+            let reference = json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid});
+            json!({"boundObjectRef": reference})
+        };
+        let node = json!({"apiVersion": "v1", "kind": "Node", "name": "n"});
+        assert!(request(pod("p", "2")).is_ok());
+        assert!(request(pod("p", "")).is_ok());
+        for (spec, code, expected) in [
+            (
+                json!({"expirationSeconds": 599}),
+                422,
+                "less than 10 minutes",
+            ),
+            (
+                json!({"expirationSeconds": -1}),
+                422,
+                "less than 10 minutes",
+            ),
+            (
+                json!({"expirationSeconds": i64::MAX}),
+                422,
+                "larger than 2^32 seconds",
+            ),
+            (pod("none", ""), 404, "pods \"none\" not found"),
+            (pod("p", "9"), 409, "(9) does not match the UID in record"),
+            (pod("other", ""), 400, "different serviceaccount name"),
+            (json!({"boundObjectRef": node}), 400, "object of type"),
+        ] {
+            let status = request(spec).unwrap_err();
+            assert_eq!(status.code, code, "{status}");
+            assert!(status.message.contains(expected), "{status}");
+        }
+    }
+}

@@ -131,23 +131,20 @@ fn add_groups(user: &mut User) {
 
 /// A key whose special bytes are written as `%2f`; one that is malformed stays as it is.
 fn unescaped(key: &str) -> String {
-    let mut bytes = Vec::with_capacity(key.len());
-    let mut rest = key.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let escaped = (first == b'%').then(|| after.get(..2)).flatten();
-        let escaped = escaped.and_then(|digits| std::str::from_utf8(digits).ok());
-        match escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(first);
-                rest = after;
-            }
-        }
+    decoded(key).unwrap_or_else(|| key.to_owned())
+}
+
+fn decoded(key: &str) -> Option<String> {
+    let mut parts = key.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2)?;
+        let digits: Option<Vec<u32>> = digits.chars().map(|digit| digit.to_digit(16)).collect();
+        let byte = digits?.into_iter().fold(0, |sum, digit| sum << 4 | digit);
+        bytes.push(u8::try_from(byte).ok()?);
+        bytes.extend_from_slice(rest.as_bytes());
     }
-    String::from_utf8(bytes).unwrap_or_else(|_| key.to_owned())
+    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
@@ -198,6 +195,20 @@ mod tests {
         assert_eq!(full.groups, ["a", "b", AUTHENTICATED]);
         assert_eq!(full.uid, "7");
         assert_eq!(full.extra["example.com/team"], ["x"]);
+    }
+
+    #[test]
+    fn keys_of_extra_values() {
+        for (key, expected) in [
+            ("team", "team"),
+            ("a%2fb%C3%A9", "a/bé"),
+            ("a%2", "a%2"),
+            ("a%2f%+f", "a%2f%+f"),
+            ("%ff", "%ff"),
+            ("%é", "%é"),
+        ] {
+            assert_eq!(unescaped(key), expected);
+        }
     }
 
     #[test]

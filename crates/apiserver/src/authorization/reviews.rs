@@ -248,3 +248,171 @@ fn is_given(value: &Value) -> bool {
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authentication::AUTHENTICATED;
+    use crate::authorization::bootstrap;
+
+    fn rbac() -> Rbac {
+        let mut rbac = Rbac::default();
+        bootstrap::objects()
+            .iter()
+            .for_each(|object| rbac.set(object));
+        rbac.set(&json!({
+            "kind": "RoleBinding", "metadata": {"name": "devs", "namespace": "shop"},
+            "roleRef": {"kind": "Role", "name": "dev"},
+            "subjects": [{"kind": "User", "name": "dev"}],
+        }));
+        rbac
+    }
+
+    fn dev() -> User {
+        User::new("dev", [AUTHENTICATED])
+    }
+
+    fn pods(namespace: &str) -> Value {
+        json!({"verb": "create", "resource": "pods", "namespace": namespace})
+    }
+
+    #[test]
+    fn may_i() {
+        let review = json!({
+            "kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1",
+            "spec": {"resourceAttributes": pods("default")},
+        });
+        let answer = |user: &User, rbac: &Rbac| {
+            let answer = self_subject_access_review(review.clone(), user, rbac).unwrap();
+            assert_eq!(answer["spec"], review["spec"]);
+            answer["status"].clone()
+        };
+        let admin = User::new("admin", ["system:masters", AUTHENTICATED]);
+        assert_eq!(answer(&admin, &rbac()), json!({"allowed": true}));
+        assert_eq!(answer(&dev(), &rbac()), json!({"allowed": false}));
+        let mut more = rbac();
+        more.set(&json!({
+            "kind": "ClusterRoleBinding", "metadata": {"name": "editors"},
+            "roleRef": {"kind": "ClusterRole", "name": "edit"},
+            "subjects": [{"kind": "User", "name": "dev"}],
+        }));
+        let reason = "RBAC: allowed by ClusterRoleBinding \"editors\" of ClusterRole \"edit\" to \
+                      User \"dev\"";
+        assert_eq!(
+            answer(&dev(), &more),
+            json!({"allowed": true, "reason": reason})
+        );
+    }
+
+    #[test]
+    fn a_missing_role_is_told() {
+        let review = json!({"spec": {"user": "dev", "resourceAttributes": pods("shop")}});
+        let answer = subject_access_review(review, &rbac()).unwrap();
+        let reason = "RBAC: role.rbac.authorization.k8s.io \"dev\" not found";
+        assert_eq!(
+            answer["status"],
+            json!({"allowed": false, "reason": reason})
+        );
+        let review = json!({"spec": {"namespace": "shop"}});
+        let answer = self_subject_rules_review(&review, &dev(), &rbac()).unwrap();
+        let error = "role.rbac.authorization.k8s.io \"dev\" not found";
+        assert_eq!(answer["status"]["evaluationError"], error);
+    }
+
+    #[test]
+    fn what_may_i() {
+        let review = json!({"spec": {"namespace": "default"}});
+        let answer = self_subject_rules_review(&review, &dev(), &rbac()).unwrap();
+        let status = &answer["status"];
+        assert_eq!(
+            status["resourceRules"],
+            json!([
+                {
+                    "verbs": ["create"], "apiGroups": ["authorization.k8s.io"],
+                    "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+                },
+                {
+                    "verbs": ["create"], "apiGroups": ["authentication.k8s.io"],
+                    "resources": ["selfsubjectreviews"],
+                },
+            ])
+        );
+        assert_eq!(status["nonResourceRules"].as_array().map(Vec::len), Some(2));
+        assert_eq!(status["incomplete"], false);
+        let nowhere = self_subject_rules_review(&json!({}), &dev(), &rbac()).unwrap_err();
+        assert_eq!(
+            (nowhere.code, nowhere.message.as_str()),
+            (400, "no namespace on request")
+        );
+    }
+
+    #[test]
+    fn malformed_questions_are_refused() {
+        let refused = |result: Result<Value, Status>| {
+            let status = result.unwrap_err();
+            (status.code, status.message)
+        };
+        let rbac = rbac();
+        let (code, message) = refused(self_subject_access_review(
+            json!({"spec": {}}),
+            &dev(),
+            &rbac,
+        ));
+        assert_eq!(code, 422);
+        assert_eq!(
+            message,
+            ".authorization.k8s.io \"\" is invalid: spec.resourceAttributes: Invalid value: null: \
+             exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        );
+        let path = json!({"path": "/", "verb": "get"});
+        let both = json!({"spec": {
+            "resourceAttributes": pods(""), "nonResourceAttributes": path,
+        }});
+        let (_, message) = refused(subject_access_review(both, &rbac));
+        assert!(message.contains("in combination with"), "{message}");
+        assert!(
+            message.contains("at least one of user or group"),
+            "{message}"
+        );
+        let named = json!({
+            "metadata": {"name": "x", "managedFields": []},
+            "spec": {"resourceAttributes": pods("")},
+        });
+        let (_, message) = refused(self_subject_access_review(named, &dev(), &rbac));
+        assert!(message.contains("must be empty"), "{message}");
+        for odd in [
+            json!(null),
+            json!("text"),
+            json!([1]),
+            json!({"spec": [], "metadata": 1}),
+        ] {
+            refused(subject_access_review(odd.clone(), &rbac));
+            refused(self_subject_rules_review(&odd, &dev(), &rbac));
+        }
+    }
+
+    #[test]
+    fn local_questions_are_about_their_namespace() {
+        let ask = |own: &str, asked: &str| {
+            let review = json!({
+                "metadata": {"namespace": own},
+                "spec": {"user": "dev", "resourceAttributes": pods(asked)},
+            });
+            local_subject_access_review(review, "shop", &rbac()).map_err(|status| status.code)
+        };
+        assert!(ask("shop", "shop").is_ok());
+        assert_eq!(ask("shop", "bank"), Err(422));
+        assert_eq!(ask("bank", "bank"), Err(400));
+        let path = json!({
+            "metadata": {"namespace": "shop"},
+            "spec": {"user": "dev", "nonResourceAttributes": {"path": "/", "verb": "get"}},
+        });
+        let refused = local_subject_access_review(path, "shop", &rbac()).unwrap_err();
+        assert!(
+            refused
+                .message
+                .contains("disallowed on this kind of request"),
+            "{refused}"
+        );
+    }
+}

@@ -220,7 +220,7 @@ mod tests {
 current-context: one
 clusters:
 - {name: a, cluster: {server: 'https://a', certificate-authority: sub/ca.crt}}
-- {name: b, cluster: {server: 'https://b', certificate-authority-data: UEVN, tls-server-name: n}}
+- {name: b, cluster: {server: 'https://b', certificate-authority-data: UEVN, tls-server-name: example.com}}
 - {name: none, cluster: {}}
 contexts:
 - {name: one, context: {cluster: a, user: file}}
@@ -269,7 +269,7 @@ users:
             ("https://b", "shop")
         );
         assert_eq!(two.ca_pem.as_deref(), Some("PEM"));
-        assert_eq!(two.server_name.as_deref(), Some("n"));
+        assert_eq!(two.server_name.as_deref(), Some("example.com"));
         let identity = Identity {
             certificate_pem: "C".to_owned(),
             key_pem: Secret::new("K"),

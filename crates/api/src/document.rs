@@ -117,6 +117,8 @@ pub trait Receiver {
     fn document(&mut self, document: Document);
     /// A key that appears twice.
     fn duplicate_key(&mut self, duplicate: DuplicateKey);
+    /// There are managed fields, which are left out.
+    fn managed_fields(&mut self) {}
 }
 
 /// Reads all documents of a text (see [`text`] for bytes).

@@ -412,10 +412,10 @@ impl Schema {
                     self.set_grain(field, Grain::Keys(keys));
                 }
                 ["set", field] => self.set_grain(field, Grain::Parts),
-                ["whole", field] if field.contains('.') => self.set_grain(field, Grain::Whole),
-                ["whole", type_name] => {
+                ["whole", type_name] if self.types.contains_key(type_name) => {
                     self.whole.insert(*type_name);
                 }
+                ["whole", field] => self.set_grain(field, Grain::Whole),
                 ["retain", field] => {
                     if let Some(field) = self.rule_target(field) {
                         field.retains_keys = true;
@@ -980,10 +980,7 @@ mod tests {
                     .iter()
                     .map(|field| format!("{type_name}.{field}"))
                     .collect(),
-                ["whole", type_name] if !type_name.contains('.') => {
-                    assert!(schema.types.contains_key(type_name), "{type_name}");
-                    Vec::new()
-                }
+                ["whole", type_name] if schema.types.contains_key(type_name) => Vec::new(),
                 [
                     "enum" | "range" | "merge" | "retain" | "go" | "keys" | "set" | "whole",
                     field,

@@ -345,8 +345,12 @@ fn check_identity(resource: &ResourceType, applied: &Value) -> Result<(), Status
     }
     match applied.pointer("/metadata/managedFields") {
         None | Some(Value::Null) => Ok(()),
-        Some(_) => Err(Status::bad_request("metadata.managedFields must be nil")),
+        Some(_) => Err(has_managed_fields()),
     }
+}
+
+fn has_managed_fields() -> Status {
+    Status::bad_request("metadata.managedFields must be nil")
 }
 
 /// A kind with its version, such as `apps/v1, Kind=Deployment` or `/v1, Kind=Pod`.
@@ -418,6 +422,7 @@ fn read(body: &str) -> Result<(Value, Vec<DuplicateKey>), Status> {
     struct First {
         document: Option<Value>,
         duplicates: Vec<DuplicateKey>,
+        has_managed_fields: bool,
     }
 
     impl Receiver for First {
@@ -430,6 +435,10 @@ fn read(body: &str) -> Result<(Value, Vec<DuplicateKey>), Status> {
                 self.duplicates.push(duplicate);
             }
         }
+
+        fn managed_fields(&mut self) {
+            self.has_managed_fields |= self.document.is_none();
+        }
     }
 
     let mut first = First::default();
@@ -439,6 +448,9 @@ fn read(body: &str) -> Result<(Value, Vec<DuplicateKey>), Status> {
             "error converting YAML to JSON: yaml: line {line}: {message}"
         ))
     })?;
+    if first.has_managed_fields {
+        return Err(has_managed_fields());
+    }
     let found = match first.document.unwrap_or_default() {
         Value::Object(fields) => return Ok((Value::Object(fields), first.duplicates)),
         Value::Null => return Ok((Value::Object(Map::new()), first.duplicates)),

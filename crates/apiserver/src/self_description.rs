@@ -6,7 +6,7 @@ use crate::answer::Answer;
 use crate::custom_types;
 use crate::discovery::{Discovery, Form};
 use crate::document::Document;
-use crate::openapi::OpenApi;
+use crate::openapi::{OpenApi, version_2};
 use crate::request::Query;
 use crate::served_types::ServedTypes;
 
@@ -34,6 +34,11 @@ impl SelfDescription {
     ) -> Option<Answer> {
         if let Some(path) = path.strip_prefix("/openapi/v3") {
             return self.openapi_document(path.trim_matches('/'), query, if_none_match);
+        }
+        if path == "/openapi/v2" {
+            let document = version_2(accept);
+            let answer = document.map(|it| tagged(&it, if_none_match));
+            return Some(answer.unwrap_or_else(|| not_acceptable("application/json")));
         }
         let Some(form) = Form::accepted(accept) else {
             let wanted = self.discovery.document(path, Form::Plain)?;

@@ -53,6 +53,7 @@ fn custom(group: &str, version: &str, plural: &str) -> Arc<ResourceType> {
         singular: "one".to_owned(),
         short_names: Vec::new(),
         type_name: None,
+        schema: None,
         ..ResourceType::clone(deployment)
     })
 }

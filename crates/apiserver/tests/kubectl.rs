@@ -206,6 +206,7 @@ fn served() -> (Vec<Arc<ResourceType>>, Vec<CustomSchema>) {
         singular: "training".to_owned(),
         short_names: vec!["tr".to_owned()],
         type_name: None,
+        schema: None,
         ..ResourceType::clone(ResourceType::of_kind("apps/v1", "Deployment").unwrap())
     }));
     let schema = json!({ "type": "object", "description": "A training run.", "properties": {

@@ -65,6 +65,7 @@ fn trainings() -> Arc<ResourceType> {
             .to_vec(),
         subresources: vec!["status".to_owned(), "scale".to_owned()],
         type_name: None,
+        schema: None,
     })
 }
 

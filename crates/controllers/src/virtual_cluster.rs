@@ -622,7 +622,10 @@ impl VirtualCluster {
                     merge(&mut value, &json!({ "status": status }));
                 }
                 if let Some(annotations) = patch.changes.pointer("/metadata/annotations") {
-                    merge(&mut value, &json!({"metadata": {"annotations": annotations}}));
+                    merge(
+                        &mut value,
+                        &json!({"metadata": {"annotations": annotations}}),
+                    );
                 }
             }
             None => merge(&mut value, &patch.changes),

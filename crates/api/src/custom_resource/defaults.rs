@@ -55,3 +55,37 @@ fn default_null(schema: &Schema, value: &mut Value) {
         *value = default.clone();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn defaults_come_where_nothing_was_written() {
+        let schema = Schema::read(&json!({"type": "object", "properties": {"spec": {
+        "type": "object", "default": {}, "properties": {
+            "a": {"type": "string", "default": "x"},
+            "b": {"type": "string", "default": "y", "nullable": true},
+            "c": {"type": "string"},
+            "list": {"type": "array", "items": {"type": "object", "properties": {
+                "d": {"type": "integer", "default": 1}}}},
+            "map": {"type": "object", "additionalProperties": {"type": "object", "properties": {
+                "d": {"type": "integer", "default": 2}}}},
+        }}}}));
+        let mut empty = json!({"metadata": {}});
+        default_object(&schema, &mut empty);
+        assert_eq!(empty["spec"], json!({"a": "x", "b": "y"}));
+        let mut given = json!({"spec": {"a": null, "b": null, "c": null, "list": [{}],
+                                        "map": {"k": {}, "l": {"d": 3}}}});
+        default_object(&schema, &mut given);
+        assert_eq!(
+            given["spec"],
+            json!({"a": "x", "b": null, "list": [{"d": 1}], "map": {"k": {"d": 2}, "l": {"d": 3}}})
+        );
+        let before = given.clone();
+        default_object(&schema, &mut given);
+        assert_eq!(given, before);
+    }
+}

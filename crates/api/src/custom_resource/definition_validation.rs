@@ -591,3 +591,259 @@ fn approval(crd: &Value, old: Option<&Value>, spec: &Value, errors: &mut Vec<Fie
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::default_definition;
+    use super::*;
+
+    /// A definition whose single version has this schema.
+    fn definition(schema: Value) -> Value {
+        let mut crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "crontabs.stable.example.com"},
+            "spec": {
+                "group": "stable.example.com", "scope": "Namespaced",
+                "names": {"plural": "crontabs", "kind": "CronTab"},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                              "schema": {"openAPIV3Schema": schema}}],
+            },
+        });
+        default_definition(&mut crd);
+        crd
+    }
+
+    fn texts(errors: Vec<FieldError>) -> Vec<String> {
+        errors.iter().map(FieldError::to_string).collect()
+    }
+
+    /// What is wrong with the definition after a change.
+    fn after(change: impl FnOnce(&mut Value)) -> Vec<String> {
+        let mut crd = definition(json!({"type": "object"}));
+        change(&mut crd);
+        texts(validate(&crd))
+    }
+
+    #[test]
+    fn names_groups_and_versions_have_rules() {
+        assert_eq!(after(|_| {}), Vec::<String>::new());
+        assert_eq!(
+            after(|crd| crd["metadata"]["name"] = json!("tabs.stable.example.com")),
+            [
+                "metadata.name: Invalid value: \"tabs.stable.example.com\": must be \
+              spec.names.plural+\".\"+spec.group"
+            ]
+        );
+        assert_eq!(
+            after(|crd| {
+                crd["spec"]["group"] = json!("example");
+                crd["metadata"]["name"] = json!("crontabs.example");
+            }),
+            ["spec.group: Invalid value: \"example\": should be a domain with at least one dot"]
+        );
+        assert_eq!(
+            after(|crd| crd["spec"]["scope"] = json!("World")),
+            [
+                "spec.scope: Unsupported value: \"World\": supported values: \"Cluster\", \"Namespaced\""
+            ]
+        );
+        let storage = after(|crd| {
+            let mut second = crd["spec"]["versions"][0].clone();
+            second["name"] = json!("v2");
+            if let Value::Array(versions) = &mut crd["spec"]["versions"] {
+                versions.push(second);
+            }
+        });
+        assert!(
+            storage
+                .iter()
+                .any(|text| text.starts_with("spec.versions: Invalid value: ")
+                    && text.ends_with("must have exactly one version marked as storage version")),
+            "{storage:?}"
+        );
+        assert_eq!(
+            after(|crd| crd["spec"]["names"]["kind"] = json!("Cron_Tab")),
+            [
+                "spec.names.kind: Invalid value: \"Cron_Tab\": may have mixed case, but should otherwise \
+              match: a DNS-1035 label must consist of lower case alphanumeric characters or '-', start \
+              with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or \
+              'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+            ]
+        );
+        assert_eq!(
+            after(|crd| crd["spec"]["versions"][0]["schema"] = Value::Null),
+            ["spec.versions[0].schema.openAPIV3Schema: Required value"]
+        );
+        assert_eq!(
+            after(|crd| crd["status"]["storedVersions"] = json!(["v0", "v1"])),
+            [
+                "status.storedVersions[0]: Invalid value: \"v0\": missing from spec.versions; v0 was \
+              previously a storage version, and must remain in spec.versions until a storage migration \
+              ensures no data remains persisted in v0 and removes v0 from status.storedVersions"
+            ]
+        );
+    }
+
+    #[test]
+    fn schemas_must_be_structural() {
+        for (schema, errors) in [
+            (
+                json!({"type": "object", "properties": {"spec": {"properties": {}}}}),
+                vec![
+                    "spec.validation.openAPIV3Schema.properties[spec].type: Required value: must not be \
+                      empty for specified object fields",
+                ],
+            ),
+            (
+                json!({"properties": {}}),
+                vec![
+                    "spec.validation.openAPIV3Schema.type: Required value: must not be empty at the root",
+                ],
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"type": "array"}}}),
+                vec![
+                    "spec.validation.openAPIV3Schema.properties[a].items: Required value: must be \
+                      specified",
+                ],
+            ),
+            (
+                json!({"type": "object", "anyOf": [{"properties": {"a": {"type": "string"}}}]}),
+                vec![
+                    "spec.validation.openAPIV3Schema.anyOf[0].properties[a].type: Forbidden: must be empty \
+                     to be structural",
+                    "spec.validation.openAPIV3Schema.properties[a]: Required value: because it is defined \
+                     in spec.validation.openAPIV3Schema.anyOf[0].properties[a]",
+                ],
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}}),
+                vec![
+                    "spec.validation.openAPIV3Schema.properties[a].pattern: Invalid value: \"(\": must be \
+                      a valid regular expression, but isn't: unclosed group",
+                ],
+            ),
+            (
+                json!({"type": "object", "properties": {
+                    "a": {"type": "integer", "default": "x"},
+                    "b": {"type": "object", "properties": {"c": {"type": "string"}},
+                          "default": {"d": 1}}}}),
+                vec![
+                    "spec.validation.openAPIV3Schema.properties[a].default: Invalid value: \"string\":  in \
+                     body must be of type integer: \"string\"",
+                    "spec.validation.openAPIV3Schema.properties[b].default: Invalid value: {\"d\":1}: must \
+                     not have unknown fields",
+                ],
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {
+                    "type": "array", "x-kubernetes-list-type": "map",
+                    "x-kubernetes-list-map-keys": ["k"],
+                    "items": {"type": "object", "properties": {"k": {"type": "string"}}}}}}),
+                vec![
+                    "spec.validation.openAPIV3Schema.properties[a].items.properties[k].default: Required \
+                      value: this property is in x-kubernetes-list-map-keys, so it must have a default or \
+                      be a required property",
+                ],
+            ),
+            (
+                json!({"type": "object", "properties": {"a": {"type": "array", "uniqueItems": true,
+                       "items": {"type": "string"}}, "b": {"type": "text"}}}),
+                vec![
+                    "spec.validation.openAPIV3Schema.properties[a].uniqueItems: Forbidden: uniqueItems \
+                     cannot be set to true since the runtime complexity becomes quadratic",
+                    "spec.validation.openAPIV3Schema.properties[b].type: Unsupported value: \"text\": \
+                     supported values: \"array\", \"boolean\", \"integer\", \"number\", \"object\", \
+                     \"string\"",
+                ],
+            ),
+            (
+                json!({"type": "object", "properties": {"port": {
+                    "x-kubernetes-int-or-string": true,
+                    "anyOf": [{"type": "integer"}, {"type": "string"}]}}}),
+                vec![],
+            ),
+        ] {
+            assert_eq!(
+                texts(validate(&definition(schema.clone()))),
+                errors,
+                "{schema}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_done_here_is_told() {
+        let crd = definition(json!({"type": "object", "properties": {
+            "a": {"type": "string", "format": "odd",
+                  "x-kubernetes-validations": [{"rule": "self != ''"}]},
+            "b": {"type": "array", "x-kubernetes-list-type": "set",
+                  "items": {"type": "object", "x-kubernetes-map-type": "atomic"}}}}));
+        assert_eq!(
+            warnings(&crd),
+            [
+                "unrecognized format \"odd\"",
+                "x-kubernetes-list-type: set for items of type \"object\" is not supported by server-side \
+                 apply or CEL validation rules",
+                "x-kubernetes-validations are not evaluated by this server: objects that break these rules \
+                 are accepted",
+            ]
+        );
+        let with_webhook = |crd: &mut Value| {
+            crd["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
+                "clientConfig": {"url": "https://example.com"}, "conversionReviewVersions": ["v1"]}});
+        };
+        assert_eq!(
+            after(with_webhook),
+            Vec::<String>::new(),
+            "there is nothing to convert"
+        );
+        let refused = after(|crd| {
+            with_webhook(crd);
+            let mut second = crd["spec"]["versions"][0].clone();
+            second["name"] = json!("v2");
+            second["storage"] = json!(false);
+            if let Value::Array(versions) = &mut crd["spec"]["versions"] {
+                versions.push(second);
+            }
+        });
+        assert_eq!(
+            refused,
+            [
+                "spec.conversion.strategy: Invalid value: \"Webhook\": this server calls no conversion \
+              webhooks; serve one version, or set the strategy to None"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_objects_depend_on_stays() {
+        let mut old = definition(json!({"type": "object"}));
+        let mut new = old.clone();
+        new["spec"]["scope"] = json!("Cluster");
+        assert_eq!(texts(validate_update(&new, &old)), Vec::<String>::new());
+        old["status"]["conditions"] = json!([{"type": "Established", "status": "True"}]);
+        assert_eq!(
+            texts(validate_update(&new, &old)),
+            ["spec.scope: Invalid value: \"Cluster\": field is immutable"]
+        );
+    }
+
+    #[test]
+    fn kubernetes_own_groups_are_protected() {
+        let refused = after(|crd| {
+            crd["spec"]["group"] = json!("example.k8s.io");
+            crd["metadata"]["name"] = json!("crontabs.example.k8s.io");
+        });
+        assert_eq!(
+            refused,
+            [
+                "metadata.annotations[api-approved.kubernetes.io]: Required value: protected groups must \
+              have approval annotation \"api-approved.kubernetes.io\", see \
+              https://github.com/kubernetes/enhancements/pull/1111"
+            ]
+        );
+    }
+}

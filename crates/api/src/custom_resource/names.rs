@@ -235,3 +235,90 @@ fn conditions(crd: &Value, conflict: Option<Conflict>) -> [Condition; 2] {
         ],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: &str = "2026-01-01T00:00:00Z";
+
+    fn crd(plural: &str, kind: &str, group: &str, short_names: &[&str]) -> Value {
+        json!({
+            "metadata": {"name": format!("{plural}.{group}")},
+            "spec": {"group": group, "names": {
+                "plural": plural, "singular": kind.to_lowercase(), "kind": kind,
+                "listKind": format!("{kind}List"), "shortNames": short_names}},
+            "status": {"storedVersions": ["v1"]},
+        })
+    }
+
+    fn condition<'c>(crd: &'c Value, name: &str) -> (&'c str, &'c str, &'c str) {
+        let found = find(crd, name).expect("a condition");
+        (
+            text(found, "status"),
+            text(found, "reason"),
+            text(found, "message"),
+        )
+    }
+
+    #[test]
+    fn free_names_are_accepted_at_once() {
+        let new = crd("shirts", "Shirt", "example.com", &["sh"]);
+        let served = with_status(&new, [], NOW).expect("a change");
+        assert_eq!(served["status"]["acceptedNames"], served["spec"]["names"]);
+        assert_eq!(
+            condition(&served, "NamesAccepted"),
+            ("True", "NoConflicts", "no conflicts found")
+        );
+        assert_eq!(
+            condition(&served, "Established"),
+            (
+                "True",
+                "InitialNamesAccepted",
+                "the initial names have been accepted"
+            )
+        );
+        assert_eq!(served["status"]["storedVersions"], json!(["v1"]));
+        assert_eq!(with_status(&served, [&served], "later"), None);
+    }
+
+    #[test]
+    fn who_came_first_keeps_the_names() {
+        let first = crd("shirts", "Shirt", "example.com", &["sh"]);
+        let first = with_status(&first, [], NOW).expect("a change");
+        let second = crd("blouses", "Shirt", "example.com", &["sh"]);
+        let refused = with_status(&second, [&first, &second], NOW).expect("a change");
+        assert_eq!(
+            condition(&refused, "NamesAccepted"),
+            (
+                "False",
+                "ListKindConflict",
+                "\"ShirtList\" is already in use"
+            )
+        );
+        assert_eq!(
+            condition(&refused, "Established"),
+            ("False", "NotAccepted", "not all names are accepted")
+        );
+        assert_eq!(refused["status"]["acceptedNames"]["plural"], "blouses");
+        // In another group, or after the first has gone, the names are free.
+        let elsewhere = crd("shirts", "Shirt", "example.org", &["sh"]);
+        let elsewhere = with_status(&elsewhere, [&first], NOW).expect("a change");
+        assert!(is_true(&elsewhere, "Established"));
+        let later = "2026-01-02T00:00:00Z";
+        let freed = with_status(&refused, [&refused], later).expect("a change");
+        assert!(is_true(&freed, "Established"));
+        let time = &find(&freed, "Established").expect("a condition")["lastTransitionTime"];
+        assert_eq!(time, later);
+    }
+
+    #[test]
+    fn names_of_built_in_types_are_taken() {
+        let new = crd("roles", "Part", "rbac.authorization.k8s.io", &[]);
+        let refused = with_status(&new, [], NOW).expect("a change");
+        assert_eq!(
+            condition(&refused, "NamesAccepted"),
+            ("False", "PluralConflict", "\"roles\" is already in use")
+        );
+    }
+}

@@ -289,6 +289,7 @@ impl<'de> Visitor<'de> for Any<'_, '_, '_, '_> {
         while let Some(key) = map.next_key::<Key>()? {
             if self.in_metadata && key.text == "managedFields" {
                 map.next_value::<IgnoredAny>()?;
+                self.reading.borrow_mut().receiver.managed_fields();
                 continue;
             }
             let here = self.here.field(&key.text);

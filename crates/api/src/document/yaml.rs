@@ -288,7 +288,9 @@ impl Builder<'_> {
                     });
                 }
             }
-            Next::Value(key) if drop_fields && key == "managedFields" => {}
+            Next::Value(key) if drop_fields && key == "managedFields" => {
+                self.receiver.managed_fields();
+            }
             Next::Value(key) => {
                 fields.insert(key, done.value);
             }

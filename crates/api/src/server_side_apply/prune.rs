@@ -13,51 +13,55 @@ use super::applied_set::fields_of;
 /// and with it what it is in.
 pub(super) fn prune(shape: Shape<'_>, merged: &Value, last: &FieldSet, owners: &Owners) -> Value {
     let last = last.with_named_fields(shape);
-    let mut pruned = merged.clone();
-    remove(shape, &mut pruned, FieldSetView::of(&last));
-
+    let mut owned = FieldSet::default();
+    for owner in &owners.0 {
+        owned.add(owner.fields.clone());
+    }
+    let without = |set: &FieldSet| {
+        let mut left = merged.clone();
+        let owned = Some(FieldSetView::of(&owned));
+        remove(shape, &mut left, FieldSetView::of(set), owned);
+        left
+    };
     // What others own comes back.
     let all = fields_of(shape, merged).with_named_fields(shape);
-    let mut kept = fields_of(shape, &pruned);
-    for owner in &owners.0 {
-        kept.add(owner.fields.clone());
-    }
-    let kept = kept.with_named_fields(shape);
-    let mut pruned = merged.clone();
-    remove(shape, &mut pruned, FieldSetView::of(&all.difference(&kept)));
-
+    let mut kept = fields_of(shape, &without(&last));
+    kept.add(owned.clone());
+    let pruned = without(&all.difference(&kept.with_named_fields(shape)));
     // And what only went because something above it did.
     let left = fields_of(shape, &pruned).with_named_fields(shape);
-    let gone = all.difference(&left).intersection(&last);
-    let mut pruned = merged.clone();
-    remove(shape, &mut pruned, FieldSetView::of(&gone));
-    pruned
+    without(&all.difference(&left).intersection(&last))
 }
 
-/// Takes the members of a set out of a value. Whether nothing is left of it.
-fn remove(shape: Shape<'_>, value: &mut Value, set: FieldSetView<'_>) -> bool {
+/// Takes the members of a set out of a value. Whether nothing is left of it; what somebody owns
+/// as such stays even if it is empty.
+fn remove(
+    shape: Shape<'_>,
+    value: &mut Value,
+    set: FieldSetView<'_>,
+    owned: Option<FieldSetView<'_>>,
+) -> bool {
+    let stays = |element: &str, inner: Shape<'_>, value: &mut Value| match set.at(element) {
+        None => true,
+        Some((true, _)) => false,
+        Some((false, below)) => {
+            let owned = owned.and_then(|owned| owned.at(element));
+            let is_owned = owned.is_some_and(|(is_member, _)| is_member);
+            !remove(inner, value, below, owned.map(|(_, below)| below)) || is_owned
+        }
+    };
     match (shape.form(value), &mut *value) {
         (Form::Fields(fields), Value::Object(map)) if !map.is_empty() => {
-            map.retain(|name, value| match set.at(&format!("f:{name}")) {
-                None => true,
-                Some((true, _)) => false,
-                Some((false, below)) => {
-                    let inner = fields.field(name).unwrap_or_else(unknown);
-                    !remove(inner, value, below)
-                }
+            map.retain(|name, value| {
+                let inner = fields.field(name).unwrap_or_else(unknown);
+                stays(&format!("f:{name}"), inner, value)
             });
             map.is_empty()
         }
         (Form::Elements(elements), Value::Array(list)) if !list.is_empty() => {
-            list.retain_mut(|element| {
-                let Ok(identity) = elements.identity(element) else {
-                    return true;
-                };
-                match set.at(&identity) {
-                    None => true,
-                    Some((true, _)) => false,
-                    Some((false, below)) => !remove(elements.element, element, below),
-                }
+            list.retain_mut(|element| match elements.identity(element) {
+                Ok(identity) => stays(&identity, elements.element, element),
+                Err(_) => true,
             });
             list.is_empty()
         }

@@ -94,7 +94,7 @@ impl Shared {
         let mut seen = BTreeMap::new();
         let mut free_since: Option<Instant> = None;
         while !self.is_over.load(Ordering::SeqCst) {
-            if periods % PERIODS_OF_LEASES == 0 {
+            if periods.is_multiple_of(PERIODS_OF_LEASES) {
                 self.renew_leases();
             }
             let is_free = self.is_free.load(Ordering::SeqCst);

@@ -240,10 +240,10 @@ impl Place {
         let words = recorded.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
         for word in words.filter(|word| !word.is_empty()) {
             let marked = crate::compare::normal(word);
-            if let Some((prefix, _)) = marked.split_once("<hash>-<rand>") {
-                if let Some(name) = self.pod(prefix) {
-                    line = line.replace(word, &name);
-                }
+            if let Some((prefix, _)) = marked.split_once("<hash>-<rand>")
+                && let Some(name) = self.pod(prefix)
+            {
+                line = line.replace(word, &name);
             }
         }
         line

@@ -25,18 +25,6 @@ pub(super) fn prepare_create(resource: &ResourceType, object: &mut Value, now: &
         fields.remove("status");
     }
     match type_name {
-        "Namespace" => {
-            fields.insert("status".to_owned(), json!({"phase": "Active"}));
-            let spec = fields.entry("spec").or_insert_with(|| json!({}));
-            if let Value::Object(spec) = spec {
-                let finalizers = spec.entry("finalizers").or_insert_with(|| json!([]));
-                if let Value::Array(finalizers) = finalizers
-                    && !finalizers.contains(&json!("kubernetes"))
-                {
-                    finalizers.push("kubernetes".into());
-                }
-            }
-        }
         "PersistentVolume" => {
             let status = json!({"phase": "Pending", "lastPhaseTransitionTime": now});
             fields.insert("status".to_owned(), status);
@@ -53,6 +41,7 @@ pub(super) fn prepare_create(resource: &ResourceType, object: &mut Value, now: &
 /// Writes what follows from the object as it has left the first phase of admission.
 pub(super) fn finish_create(resource: &ResourceType, object: &mut Value) {
     match resource.type_name.unwrap_or_default() {
+        "Namespace" => finish_namespace(object),
         "Pod" => {
             select_by_own_labels(object);
             let quality = decode_value(object.clone());
@@ -125,6 +114,31 @@ fn prepare_whole(resource: &ResourceType, new: &mut Value, old: &Value) {
         "Service" => keep_addresses(new, old),
         _ => {}
     }
+}
+
+/// A namespace is in use, holds itself until all that is in it is gone, and can be selected by its
+/// name.
+fn finish_namespace(namespace: &mut Value) {
+    const NAME: &str = "kubernetes.io/metadata.name";
+    namespace["status"] = json!({"phase": "Active"});
+    let spec = &mut namespace["spec"];
+    if !spec.is_object() {
+        *spec = json!({});
+    }
+    if !spec["finalizers"].is_array() {
+        spec["finalizers"] = json!([]);
+    }
+    if let Value::Array(finalizers) = &mut spec["finalizers"]
+        && !finalizers.contains(&json!("kubernetes"))
+    {
+        finalizers.push("kubernetes".into());
+    }
+    let name = namespace["metadata"]["name"].clone();
+    let labels = &mut namespace["metadata"]["labels"];
+    if !labels.is_object() {
+        *labels = json!({});
+    }
+    labels[NAME] = name;
 }
 
 fn prepare_status(resource: &ResourceType, new: &mut Value, old: &Value) {

@@ -113,9 +113,16 @@ fn head_and_body(text: &str) -> (&str, &str) {
 
 /// Whether a header says something of this one answer, or of what the server is made of.
 fn is_of_this_answer(line: &str) -> bool {
-    ["date:", "audit-id:", "content-length:", "x-kubernetes-pf-"]
-        .iter()
-        .any(|header| line.to_ascii_lowercase().starts_with(header))
+    [
+        "date:",
+        "audit-id:",
+        "content-length:",
+        "x-kubernetes-pf-",
+        // Ours alone, and no harm.
+        "x-content-type-options:",
+    ]
+    .iter()
+    .any(|header| line.to_ascii_lowercase().starts_with(header))
 }
 
 /// JSON with sorted fields, each on its line, if the text is JSON or lines of JSON.
@@ -309,6 +316,10 @@ fn keyed(line: &str) -> String {
                 line.replace_range(start..start + length, "<version>");
             }
         }
+    }
+    if let Some(start) = line.find(", current: ").map(|at| at + ", current: ".len()) {
+        let length = digits(&line[start..]);
+        line.replace_range(start..start + length, "<version>");
     }
     while let Some(start) = line.find("hash=").map(|at| at + 5) {
         let end = line[start..].find(|c: char| !c.is_ascii_hexdigit());

@@ -437,10 +437,13 @@ fn prepare(api: &Api, records: &str, topic: &str) {
     if topic == "01-nodes" {
         return;
     }
-    for mut node in objects(records, "01-nodes", "nodes.yaml") {
+    for node in objects(records, "01-nodes", "nodes.yaml") {
         let is_fast = node["metadata"]["labels"]["disktype"] == "ssd";
-        node["metadata"]["labels"]["pool"] = if is_fast { "fast" } else { "main" }.into();
         make(api, "/api/v1/nodes", &node);
+        let labels = json!({"pool": if is_fast { "fast" } else { "main" }});
+        let name = node["metadata"]["name"].as_str().unwrap_or_default();
+        let path = format!("/api/v1/nodes/{name}?fieldManager=kubectl-label");
+        api.write("PATCH", &path, &json!({"metadata": {"labels": labels}}));
     }
     let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
     let number: u32 = topic[..2].parse().expect("topics are numbered");

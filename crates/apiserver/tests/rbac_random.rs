@@ -157,19 +157,19 @@ fn some(random: &mut Random, of: &[&str]) -> Vec<String> {
 }
 
 fn user(random: &mut Random) -> User {
-    User::new(*random.pick(&USERS), some(random, &USER_GROUPS))
+    User::new(random.pick::<&str>(&USERS), some(random, &USER_GROUPS))
 }
 
 fn target(random: &mut Random) -> Target<'static> {
     if random.one_in(5) {
-        return Target::Path(*random.pick(&["/healthz", "/api", "/api/v1", "/metrics"]));
+        return Target::Path(random.pick::<&str>(&["/healthz", "/api", "/api/v1", "/metrics"]));
     }
     Target::Resource {
-        api_group: *random.pick(&GROUPS[..2]),
-        resource: *random.pick(&["pods", "nodes"]),
-        subresource: *random.pick(&["", "", "log"]),
-        namespace: *random.pick(&["", "shop", "bank"]),
-        name: *random.pick(&["", "a", "b"]),
+        api_group: random.pick::<&str>(&GROUPS[..2]),
+        resource: random.pick::<&str>(&["pods", "nodes"]),
+        subresource: random.pick::<&str>(&["", "", "log"]),
+        namespace: random.pick::<&str>(&["", "shop", "bank"]),
+        name: random.pick::<&str>(&["", "a", "b"]),
     }
 }
 

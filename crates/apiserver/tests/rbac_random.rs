@@ -157,7 +157,7 @@ fn some(random: &mut Random, of: &[&str]) -> Vec<String> {
 }
 
 fn user(random: &mut Random) -> User {
-    User::new(random.pick::<&str>(&USERS), some(random, &USER_GROUPS))
+    User::new(*random.pick(&USERS), some(random, &USER_GROUPS))
 }
 
 fn target(random: &mut Random) -> Target<'static> {

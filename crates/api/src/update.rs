@@ -1,214 +1,88 @@
 //! What of an object cannot be changed once it is there.
 //!
 //! Of most fields the API server takes any change; some it refuses, and then an object has
-//! to be deleted and created anew. Source: the `Validate...Update` functions of
-//! `pkg/apis/{core,apps,batch,storage,scheduling}/validation`, Kubernetes 1.36, for the
-//! fields that decisions read.
-
-use std::collections::BTreeSet;
-use std::sync::Arc;
+//! to be deleted and created anew.
 
 use serde_json::Value;
 
-use crate::decode::{LoadedObject, Object, unread};
-use crate::types::{NodeSelector, PersistentVolumeClaimSpec, Pod, PodSpec, ResourceQuota};
+use crate::decode::{LoadedObject, Object, whole};
+use crate::defaults;
+use crate::resource_type::ResourceType;
+use crate::validation;
+use crate::written_form;
 
 /// The path of the first field whose change the API server would refuse, both objects being
 /// of one kind and defaulted; `None` if it takes the change. Fields that are not typed count
-/// if both objects were kept as they were written.
-pub fn refused_change(before: &LoadedObject, after: &LoadedObject) -> Option<&'static str> {
-    let first = |fields: &[(&'static str, bool)]| {
-        let mut changed = fields.iter().filter(|(_, is_same)| !is_same);
-        changed.next().map(|(path, _)| *path)
-    };
-    match (&before.object, &after.object) {
-        (Object::Pod(a), Object::Pod(b)) => {
-            let is_allowed = may_become(a, b) && unread_spec(before) == unread_spec(after);
-            (!is_allowed).then_some("spec of a pod, but for images and a few fields more")
-        }
-        (Object::PriorityClass(a), Object::PriorityClass(b)) => first(&[
-            ("value", a.value == b.value),
+/// if both objects were kept as they were written. The rules are those of
+/// [`validation::update_errors`]; statuses are not compared.
+pub fn refused_change(before: &LoadedObject, after: &LoadedObject) -> Option<String> {
+    if let (Object::PriorityClass(old), Object::PriorityClass(new)) =
+        (&before.object, &after.object)
+    {
+        // The API server asks admission, which has its own rules for these.
+        let fields = [
+            ("value", old.value == new.value),
             (
                 "preemptionPolicy",
-                a.preemption_policy == b.preemption_policy,
+                old.preemption_policy == new.preemption_policy,
             ),
-        ]),
-        (Object::Deployment(a), Object::Deployment(b)) => {
-            first(&[("spec.selector", a.spec.selector == b.spec.selector)])
-        }
-        (Object::ReplicaSet(a), Object::ReplicaSet(b)) => {
-            first(&[("spec.selector", a.spec.selector == b.spec.selector)])
-        }
-        (Object::DaemonSet(a), Object::DaemonSet(b)) => {
-            first(&[("spec.selector", a.spec.selector == b.spec.selector)])
-        }
-        (Object::StatefulSet(a), Object::StatefulSet(b)) => first(&[
-            (
-                "spec.serviceName",
-                written(before, "/spec/serviceName") == written(after, "/spec/serviceName"),
-            ),
-            ("spec.selector", a.spec.selector == b.spec.selector),
-            (
-                "spec.podManagementPolicy",
-                a.spec.pod_management_policy == b.spec.pod_management_policy,
-            ),
-            (
-                "spec.volumeClaimTemplates",
-                a.spec.volume_claim_templates == b.spec.volume_claim_templates,
-            ),
-        ]),
-        // A job that is held may still be told where its pods go.
-        (Object::Job(a), Object::Job(b)) => first(&[
-            (
-                "spec.completionMode",
-                a.spec.completion_mode == b.spec.completion_mode,
-            ),
-            (
-                "spec.completions",
-                a.spec.completions == b.spec.completions
-                    || a.spec.completion_mode.as_deref() == Some("Indexed"),
-            ),
-            (
-                "spec.template",
-                a.spec.template == b.spec.template || a.spec.suspend == Some(true),
-            ),
-        ]),
-        (Object::PersistentVolumeClaim(a), Object::PersistentVolumeClaim(b)) => first(&[
-            (
-                "spec.accessModes",
-                a.spec.access_modes == b.spec.access_modes,
-            ),
-            ("spec.selector", a.spec.selector == b.spec.selector),
-            (
-                "spec.storageClassName",
-                a.spec.storage_class_name.is_none()
-                    || a.spec.storage_class_name == b.spec.storage_class_name,
-            ),
-            ("spec.volumeMode", a.spec.volume_mode == b.spec.volume_mode),
-            (
-                "spec.volumeName",
-                a.spec.volume_name.is_empty() || a.spec.volume_name == b.spec.volume_name,
-            ),
-            ("spec.resources.requests", may_resize(&a.spec, &b.spec)),
-        ]),
-        (Object::PersistentVolume(a), Object::PersistentVolume(b)) => first(&[
-            ("spec.volumeMode", a.spec.volume_mode == b.spec.volume_mode),
-            ("spec.csi", a.spec.csi == b.spec.csi),
-            (
-                "spec.nodeAffinity",
-                a.spec.node_affinity.is_none() || a.spec.node_affinity == b.spec.node_affinity,
-            ),
-        ]),
-        (Object::StorageClass(a), Object::StorageClass(b)) => first(&[
-            ("provisioner", a.provisioner == b.provisioner),
-            (
-                "volumeBindingMode",
-                a.volume_binding_mode == b.volume_binding_mode,
-            ),
-        ]),
-        (Object::ResourceQuota(a), Object::ResourceQuota(b)) => {
-            let scopes = |quota: &ResourceQuota| -> BTreeSet<String> {
-                quota.spec.scopes.iter().cloned().collect()
-            };
-            first(&[("spec.scopes", scopes(a) == scopes(b))])
-        }
-        (Object::CSIStorageCapacity(a), Object::CSIStorageCapacity(b)) => first(&[
-            ("nodeTopology", a.node_topology == b.node_topology),
-            (
-                "storageClassName",
-                a.storage_class_name == b.storage_class_name,
-            ),
-        ]),
-        _ => None,
+        ];
+        let mut changed = fields.iter().filter(|(_, is_same)| !is_same);
+        return changed.next().map(|(path, _)| (*path).to_owned());
     }
+    let resource: &ResourceType = before.object.kind().into();
+    let are_whole = !before.raw.is_null() && !after.raw.is_null();
+    let old = as_stored(before, are_whole);
+    let mut new = as_stored(after, are_whole);
+    new["status"] = old["status"].clone();
+    let errors = validation::changes_refused(resource, &new, &old);
+    let first = errors.first()?;
+    Some(match (&before.object, first.path.to_string().as_str()) {
+        (Object::Pod(_), "spec") => {
+            "spec of a pod, but for images and a few fields more".to_owned()
+        }
+        (_, "spec") => first_difference(&old["spec"], &new["spec"]),
+        (_, path) => path.to_owned(),
+    })
 }
 
-/// A field that is not typed, as it was written; nothing is empty.
-fn written<'o>(object: &'o LoadedObject, pointer: &str) -> &'o str {
-    let value = object.raw.pointer(pointer);
-    value.and_then(Value::as_str).unwrap_or_default()
-}
-
-/// Whether a claim may be given another size: a larger one, once it is bound.
-fn may_resize(before: &PersistentVolumeClaimSpec, after: &PersistentVolumeClaimSpec) -> bool {
-    let size = |claim: &PersistentVolumeClaimSpec| claim.resources.requests.get("storage").cloned();
-    let (before_size, after_size) = (size(before), size(after));
-    before_size == after_size || before_size < after_size && !before.volume_name.is_empty()
-}
-
-/// Stands for what the spec of a pod says beside the fields that are typed.
-fn unread_spec(pod: &LoadedObject) -> u64 {
-    let spec = pod.raw.get("spec");
-    spec.map_or(0, unread::<PodSpec>)
-}
-
-/// Whether a pod may be changed like this: images, an earlier deadline, more tolerations, fewer
-/// scheduling gates, and while there are gates also a narrower choice of nodes.
-fn may_become(before: &Pod, after: &Pod) -> bool {
-    let (old, new) = (&before.spec, &after.spec);
-    if Arc::ptr_eq(old, new) || old == new {
-        return true;
-    }
-    let tolerations_grow = old
-        .tolerations
-        .iter()
-        .all(|it| new.tolerations.contains(it));
-    let deadlines = (old.active_deadline_seconds, new.active_deadline_seconds);
-    let deadline_nears = match deadlines {
-        (Some(old), Some(new)) => new <= old,
-        (old, _) => old.is_none(),
+/// The first field of a spec that differs, but for those that every kind lets change.
+fn first_difference(old: &Value, new: &Value) -> String {
+    const MUTABLE: [&str; 4] = ["replicas", "template", "updateStrategy", "minReadySeconds"];
+    let names = |spec: &Value| -> Vec<String> {
+        let fields = spec.as_object().into_iter().flatten();
+        fields.map(|(name, _)| name.clone()).collect()
     };
-    let gates_go = (new.scheduling_gates.iter()).all(|it| old.scheduling_gates.contains(it));
-    let is_gated = !old.scheduling_gates.is_empty();
-    let mut allowed = PodSpec::clone(old);
-    let mut wanted = PodSpec::clone(new);
-    for spec in [&mut allowed, &mut wanted] {
-        let containers = spec.containers.iter_mut().chain(&mut spec.init_containers);
-        containers.for_each(|container| container.image.clear());
-        spec.tolerations.clear();
-        spec.scheduling_gates.clear();
-        spec.active_deadline_seconds = None;
+    let mut all = names(old);
+    all.extend(names(new));
+    let differs = |name: &&String| {
+        !MUTABLE.contains(&name.as_str()) && old.get(name.as_str()) != new.get(name.as_str())
+    };
+    match all.iter().find(differs) {
+        Some(name) => format!("spec.{name}"),
+        None => "spec".to_owned(),
     }
-    if is_gated && narrows_nodes(old, new) {
-        for spec in [&mut allowed, &mut wanted] {
-            spec.node_selector.clear();
-            if let Some(affinity) = &mut spec.affinity {
-                affinity.node_affinity = None;
-            }
-            let is_empty = |it: &mut _| *it == Default::default();
-            spec.affinity.take_if(is_empty);
-        }
-    }
-    tolerations_grow && deadline_nears && gates_go && allowed == wanted
 }
 
-/// Whether every node that the new spec admits was admitted by the old one, as can be seen
-/// from requirements having been added only.
-fn narrows_nodes(old: &PodSpec, new: &PodSpec) -> bool {
-    let selector_grows =
-        (old.node_selector.iter()).all(|(key, value)| new.node_selector.get(key) == Some(value));
-    let required = |spec: &PodSpec| -> Option<NodeSelector> {
-        let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
-        affinity.required.clone()
+/// An object as the API server would keep it.
+fn as_stored(loaded: &LoadedObject, is_whole: bool) -> Value {
+    let resource: &ResourceType = loaded.object.kind().into();
+    let mut value = match is_whole {
+        true => whole(&loaded.object, &loaded.raw),
+        false => loaded.object.to_value(),
     };
-    let terms_grow = match (required(old), required(new)) {
-        (None, _) => true,
-        (Some(_), None) => false,
-        (Some(old), Some(new)) => {
-            let (old, new) = (old.node_selector_terms, new.node_selector_terms);
-            old.len() == new.len()
-                && old.iter().zip(&new).all(|(old, new)| {
-                    let has = |it| new.match_expressions.contains(it);
-                    old.match_expressions.iter().all(has)
-                        && old
-                            .match_fields
-                            .iter()
-                            .all(|it| new.match_fields.contains(it))
-                        && (old != &Default::default() || new == old)
-                })
+    written_form::tidy(resource, &mut value);
+    defaults::fill_in(resource, &mut value);
+    // A claim that has its volume is bound, whether its status says so or not.
+    if let Object::PersistentVolumeClaim(claim) = &loaded.object
+        && !claim.spec.volume_name.is_empty()
+    {
+        value["status"]["phase"] = "Bound".into();
+        if value.pointer("/status/capacity").is_none() {
+            value["status"]["capacity"] = value["spec"]["resources"]["requests"].clone();
         }
-    };
-    selector_grows && terms_grow
+    }
+    value
 }
 
 #[cfg(test)]
@@ -218,7 +92,7 @@ mod tests {
     use super::*;
     use crate::decode::{Origin, decode_value};
 
-    fn refused(before: Value, after: Value) -> Option<&'static str> {
+    fn refused(before: Value, after: Value) -> Option<String> {
         let [before, after] = [before, after].map(|raw| LoadedObject {
             object: decode_value(raw.clone()).expect("an object"),
             raw,
@@ -285,7 +159,8 @@ mod tests {
                    "spec": {"serviceName": service, "replicas": replicas}})
         };
         assert_eq!(refused(set("a", 1), set("a", 2)), None);
-        assert_eq!(refused(set("a", 1), set("b", 1)), Some("spec.serviceName"));
+        let changed = refused(set("a", 1), set("b", 1));
+        assert_eq!(changed.as_deref(), Some("spec.serviceName"));
     }
 
     #[test]
@@ -298,10 +173,10 @@ mod tests {
         assert_eq!(refused(claim("1Gi", "v"), claim("2Gi", "v")), None);
         assert_eq!(refused(claim("1Gi", ""), claim("1Gi", "v")), None);
         let unbound = refused(claim("1Gi", ""), claim("2Gi", ""));
-        assert_eq!(unbound, Some("spec.resources.requests"));
+        assert_eq!(unbound.as_deref(), Some("spec.resources"));
         let shrunk = refused(claim("2Gi", "v"), claim("1Gi", "v"));
-        assert_eq!(shrunk, Some("spec.resources.requests"));
+        assert_eq!(shrunk.as_deref(), Some("spec.resources.requests.storage"));
         let moved = refused(claim("1Gi", "v"), claim("1Gi", "w"));
-        assert_eq!(moved, Some("spec.volumeName"));
+        assert_eq!(moved.as_deref(), Some("spec.volumeName"));
     }
 }

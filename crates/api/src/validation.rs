@@ -68,6 +68,7 @@ use crate::{limit_range, written_form};
 use errors::Errors;
 
 pub use quota::QUOTA_SCOPES;
+pub(crate) use updates::changes_refused;
 pub use updates::update_errors;
 pub use warnings::{update_warnings, warnings};
 

@@ -84,38 +84,42 @@ fn capacity(node: &Value, errors: &mut Errors) {
     }
 }
 
-/// Checks what may become of a node.
-pub(super) fn node_update(new: &Value, old: &Value, errors: &mut Errors) {
-    capacity(new, errors);
+/// Checks a node that is there already.
+pub(super) fn stored_node(node: &Value, errors: &mut Errors) {
+    capacity(node, errors);
     let status_here = Here::OBJECT.field("status");
     let addresses_here = status_here.field("addresses");
-    let status = new.part("status").unwrap_or(&Value::Null);
+    let status = node.part("status").unwrap_or(&Value::Null);
     let addresses = status.list("addresses");
+    let mut seen = BTreeSet::new();
     for (index, address) in addresses.iter().enumerate() {
-        if addresses.iter().take(index).any(|it| it == address) {
+        if !seen.insert((address.text("type"), address.text("address"))) {
             let fields = ["type", "address"];
             let shown = go_struct(address, &fields, |_, value| go_json(value));
             errors.duplicate(&addresses_here.index(index), BadValue::json(shown));
         }
     }
-    let spec = |node: &Value| node.part("spec").cloned().unwrap_or_default();
-    let (new_spec, old_spec) = (spec(new), spec(old));
+    let spec = node.part("spec").unwrap_or(&Value::Null);
+    taints(spec, errors);
+}
+
+/// Checks what may become of the spec of a node.
+pub(super) fn node_changes(new: &Value, old: &Value, errors: &mut Errors) {
     let here = Here::OBJECT.field("spec");
-    let detail = "node updates may not change podCIDR except from \"\" to valid";
-    let (before, after) = (old_spec.list("podCIDRs"), new_spec.list("podCIDRs"));
+    let (before, after) = (old.list("podCIDRs"), new.list("podCIDRs"));
     if !before.is_empty() {
         let changes = match before.len() == after.len() {
             true => before.iter().zip(after).filter(|(a, b)| a != b).count(),
             false => 1,
         };
         for _ in 0..changes {
+            let detail = "node updates may not change podCIDR except from \"\" to valid";
             errors.forbidden(&here.field("podCIDRs"), detail);
         }
     }
-    let id = old_spec.text("providerID");
-    if !id.is_empty() && id != new_spec.text("providerID") {
+    let id = old.text("providerID");
+    if !id.is_empty() && id != new.text("providerID") {
         let detail = "node updates may not change providerID except from \"\" to valid";
         errors.forbidden(&here.field("providerID"), detail);
     }
-    taints(&new_spec, errors);
 }

@@ -22,9 +22,8 @@ const LISTS: [&str; 2] = ["containers", "initContainers"];
 const NODE_AFFINITY: &str = "nodeAffinity";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-/// Checks a pod that comes in the place of another one.
-pub(super) fn pod_update(new: &Value, old: &Value, errors: &mut Errors) {
-    stored_pod(new, errors);
+/// Checks a pod that comes in the place of another one, beyond what holds for every pod.
+pub(super) fn pod_changes(new: &Value, old: &Value, errors: &mut Errors) {
     let here = Here::OBJECT.field("spec");
     let new = new.part("spec").unwrap_or(&Value::Null);
     let old = old.part("spec").unwrap_or(&Value::Null);

@@ -56,19 +56,37 @@ pub fn update_errors(
 }
 
 fn of_object(resource: &ResourceType, new: &Value, old: &Value, errors: &mut Errors) {
-    let type_name = resource.type_name.unwrap_or_default();
     let here = Here::OBJECT.field("spec");
-    let spec = |object: &Value| object.part("spec").cloned().unwrap_or_default();
-    let (new_spec, old_spec) = (spec(new), spec(old));
-    match type_name {
-        "Pod" => return pod_update::pod_update(new, old, errors),
-        "Node" => return node::node_update(new, old, errors),
-        "Namespace" => return,
+    let new_spec = new.part("spec").cloned().unwrap_or_default();
+    match resource.type_name.unwrap_or_default() {
+        "Pod" => super::pod::stored_pod(new, errors),
+        "Node" => node::stored_node(new, errors),
+        "Namespace" => {}
         "Job" => job::stored_job(&new_spec, &here, errors),
         "ResourceQuota" => quota::quota(&new_spec, &here, errors),
         _ => of_kind(resource, new, errors),
     }
-    match type_name {
+    immutable_fields(resource, new, old, errors);
+}
+
+/// What of an object cannot become of another one.
+pub(crate) fn changes_refused(
+    resource: &ResourceType,
+    new: &Value,
+    old: &Value,
+) -> Vec<FieldError> {
+    let mut errors = Errors::default();
+    immutable_fields(resource, new, old, &mut errors);
+    errors.0
+}
+
+fn immutable_fields(resource: &ResourceType, new: &Value, old: &Value, errors: &mut Errors) {
+    let here = Here::OBJECT.field("spec");
+    let spec = |object: &Value| object.part("spec").cloned().unwrap_or_default();
+    let (new_spec, old_spec) = (spec(new), spec(old));
+    match resource.type_name.unwrap_or_default() {
+        "Pod" => pod_update::pod_changes(new, old, errors),
+        "Node" => node::node_changes(&new_spec, &old_spec, errors),
         "Deployment" | "ReplicaSet" | "DaemonSet" => {
             errors.immutable(&new_spec, &old_spec, "selector", &here);
         }
@@ -133,7 +151,7 @@ fn of_status(resource: &ResourceType, new: &Value, old: &Value, errors: &mut Err
             errors.immutable(&new_status, &old_status, "qosClass", &here);
             terminated_containers(new, old, &here, errors);
         }
-        "Node" => node::node_update(new, old, errors),
+        "Node" => node::stored_node(new, errors),
         "ResourceQuota" => quota::quota_status(&new_status, &here, errors),
         "Namespace" => phase(new, &new_status, &here, errors),
         "Deployment"

@@ -57,7 +57,7 @@ pub(super) fn apply(
             }
         };
         if let Some(path) = refused(before, &mut after) {
-            warnings.push(created_anew(&before.object, path));
+            warnings.push(created_anew(&before.object, &path));
             wrong.extend(told(&change, change.findings()));
             replaced.push(change.object.key());
             changed.deleted.extend(placed(&before.object));
@@ -101,7 +101,7 @@ fn template(object: &Object) -> Option<&PodTemplateSpec> {
 }
 
 /// What the API server would refuse of a change, after its admission has had its say.
-fn refused(before: &LoadedObject, after: &mut LoadedObject) -> Option<&'static str> {
+fn refused(before: &LoadedObject, after: &mut LoadedObject) -> Option<String> {
     if let Object::Pod(pod) = &mut after.object {
         add_default_tolerations(pod);
     }

@@ -240,7 +240,7 @@ fn is_age(token: &str) -> bool {
     let Some(rest) = token.strip_suffix('s') else {
         return false;
     };
-    let rest = rest.strip_suffix('m').map_or(rest, |milli| milli);
+    let rest = rest.strip_suffix('m').unwrap_or(rest);
     rest.split('m')
         .all(|number| !number.is_empty() && digits(number) == number.len())
 }

@@ -91,13 +91,11 @@ pub(crate) fn normal(text: &str) -> String {
     }
     // The order of headers says nothing.
     lines.get_mut(1..).unwrap_or_default().sort_unstable();
-    for line in canonical(body).lines() {
-        let line = normal_line(line);
-        // Lines that say the same again say how often a client looked.
-        if !(line.starts_with("Waiting for") && lines.last() == Some(&line)) {
-            lines.push(line);
-        }
-    }
+    // For what a client waits on its way depends on how often it looks.
+    let is_on_the_way = |line: &&str| line.starts_with("Waiting for deployment");
+    let body = canonical(body);
+    let told = body.lines().filter(|line| !is_on_the_way(line));
+    lines.extend(told.map(normal_line));
     lines.join("\n").trim_end().to_owned()
 }
 
@@ -242,7 +240,7 @@ fn is_age(token: &str) -> bool {
     let Some(rest) = token.strip_suffix('s') else {
         return false;
     };
-    let rest = rest.strip_suffix('m').map_or(rest, |milli| milli);
+    let rest = rest.strip_suffix('m').unwrap_or(rest);
     rest.split('m')
         .all(|number| !number.is_empty() && digits(number) == number.len())
 }

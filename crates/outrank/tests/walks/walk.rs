@@ -208,6 +208,11 @@ impl Place {
                 self.stand_in.start_pods();
                 self.api.write("DELETE", EVENTS, &json!({}));
             }
+            // There were some seconds between the steps, in which a rollout ended.
+            ("14-watch-streams", 9) => {
+                self.stand_in
+                    .free(|| std::thread::sleep(Duration::from_secs(4)));
+            }
             ("09-taints", 52) => {
                 self.run(topic, command.number, &command.line);
                 wait_until_all_are_bound(&self.api);

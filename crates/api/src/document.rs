@@ -75,6 +75,10 @@ pub struct Location {
     pub line: usize,
 }
 
+/// How many bytes the paths of keys that stand twice may take, beside the size of the text, 1 MiB;
+/// further ones are not told.
+const DUPLICATE_PATH_BYTES_BASE: usize = 1 << 20;
+
 /// A key that a map has twice; the last value counts, as it does for kubectl.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DuplicateKey {
@@ -84,6 +88,30 @@ pub struct DuplicateKey {
     pub path: FieldPath,
     /// The line of its second appearance, from 1.
     pub line: usize,
+}
+
+/// Tells of keys that stand twice, as long as that is in proportion to the text.
+struct Duplicates {
+    path_bytes_left: usize,
+}
+
+impl Duplicates {
+    fn of(text: &str) -> Self {
+        Self {
+            path_bytes_left: DUPLICATE_PATH_BYTES_BASE.saturating_add(text.len()),
+        }
+    }
+
+    /// Whether there is still something to be told.
+    fn are_told(&self) -> bool {
+        self.path_bytes_left > 0
+    }
+
+    fn tell(&mut self, duplicate: DuplicateKey, receiver: &mut dyn Receiver) {
+        let bytes = duplicate.path.to_string().len() + duplicate.key.len() + 1;
+        self.path_bytes_left = self.path_bytes_left.saturating_sub(bytes);
+        receiver.duplicate_key(duplicate);
+    }
 }
 
 /// What is said where a key must not be there twice, in the words of upstream's strict
@@ -163,6 +191,16 @@ pub fn values(bytes: &[u8]) -> Result<Vec<Value>, SyntaxError> {
             line: duplicate.line,
             message: duplicate.to_string(),
         }),
+    }
+}
+
+/// How many lists and maps are inside each other in a value; 0 if it is neither. The value must be
+/// of limited depth, as all that come of a text are.
+pub fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(elements) => 1 + elements.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
     }
 }
 

@@ -32,9 +32,9 @@
 //! ```
 
 mod convert;
+mod operations;
 pub mod strategic;
 
-use json_patch::{PatchErrorKind, PatchOperation};
 use serde_json::Value;
 
 use crate::field_error::FieldError;
@@ -44,9 +44,7 @@ use crate::resource_type::ResourceType;
 use crate::schema::{self, FieldType};
 use crate::status::{Qualified, Status};
 pub(crate) use convert::{from_map, go_text};
-
-/// How many operations a JSON patch may have.
-pub const OPERATIONS_MAX: usize = 10_000;
+pub use operations::{COPIED_BYTES_MAX, OPERATIONS_MAX};
 
 /// The form of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,7 +102,7 @@ pub fn apply(
             finish(resource, &text, strange, validation)
         }
         PatchType::Json => {
-            let patched = operate(live, changes)?;
+            let patched = operations::apply(live, changes)?;
             let text = text_of(resource, &patched, None);
             finish(resource, &text, strange, validation)
         }
@@ -158,26 +156,6 @@ fn merge(live: &Value, changes: &Value) -> Result<Value, Status> {
     Ok(merged)
 }
 
-fn operate(live: &Value, changes: Value) -> Result<Value, Status> {
-    let patch: json_patch::Patch = serde_json::from_value(changes)
-        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-    if patch.0.len() > OPERATIONS_MAX {
-        return Err(Status::too_large(format!(
-            "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
-            patch.0.len()
-        )));
-    }
-    let mut patched = live.clone();
-    json_patch::patch(&mut patched, &patch.0).map_err(|error| {
-        let operation = patch.0.get(error.operation);
-        Status::unprocessable(operation.map_or_else(
-            || error.to_string(),
-            |operation| why_not(operation, &error.kind),
-        ))
-    })?;
-    Ok(patched)
-}
-
 /// What Go's `encoding/json` says of text that is not JSON.
 fn in_words_of_go(text: &str, error: &serde_json::Error) -> String {
     let line = text.lines().nth(error.line().saturating_sub(1));
@@ -198,45 +176,6 @@ fn in_words_of_go(text: &str, error: &serde_json::Error) -> String {
     match found {
         Some(found) if !error.is_eof() => format!("invalid character '{found}' {place}"),
         _ => "unexpected end of JSON input".to_owned(),
-    }
-}
-
-/// Why an operation cannot be carried out.
-fn why_not(operation: &PatchOperation, error: &PatchErrorKind) -> String {
-    let path = operation.path();
-    match (operation, error) {
-        (_, PatchErrorKind::TestFailed) => format!("testing value {path} failed: test failed"),
-        (_, PatchErrorKind::CannotMoveInsideItself) => {
-            format!("error in move for path: '{path}': cannot move the value inside itself")
-        }
-        (PatchOperation::Add(_), _) => {
-            format!("add operation does not apply: doc is missing path: \"{path}\": missing value")
-        }
-        (PatchOperation::Remove(_), _) => {
-            let key = operation
-                .path()
-                .last()
-                .map(|token| token.decoded().into_owned());
-            let key = key.unwrap_or_default();
-            format!(
-                "error in remove for path: '{path}': Unable to remove nonexistent key: {key}: \
-                 missing value"
-            )
-        }
-        (PatchOperation::Replace(_), _) => {
-            format!("replace operation does not apply: doc is missing key: {path}: missing value")
-        }
-        (PatchOperation::Move(it), _) => format!(
-            "move operation does not apply: doc is missing from path: {}: missing value",
-            it.from
-        ),
-        (PatchOperation::Copy(it), _) => format!(
-            "copy operation does not apply: doc is missing from path: {}: missing value",
-            it.from
-        ),
-        (PatchOperation::Test(_), _) => {
-            format!("test operation does not apply: is missing path: {path}: missing value")
-        }
     }
 }
 

@@ -19,11 +19,11 @@
 //! assert_eq!(body.warnings, [r#"unknown field "valeu""#]);
 //! ```
 
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use crate::custom_resource;
@@ -33,6 +33,10 @@ use crate::quantity::Quantity;
 use crate::resource_type::ResourceType;
 use crate::schema::{self, FieldType};
 use crate::status::Status;
+
+/// How many fields that do not exist or stand twice are told of a body; upstream's limit. Each is
+/// told with its path, so that telling all would take memory out of proportion to the body.
+pub(crate) const FINDINGS_MAX: usize = 100;
 
 /// What becomes of fields that do not exist or stand twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,7 +95,7 @@ pub fn read(
     body: &str,
     validation: FieldValidation,
 ) -> Result<Body, Status> {
-    let tree: Json = serde_json::from_str(body).map_err(|error| {
+    let tree = Json::parse(body).map_err(|error| {
         Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): couldn't get version/kind; \
              json parse error: {error} ({})",
@@ -127,30 +131,20 @@ pub(crate) struct Read {
 ///
 /// The first wrong type, in the words of the Go decoder.
 pub(crate) fn read_object(resource: &ResourceType, text: &str) -> Result<Read, String> {
-    let tree: Json = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let tree = Json::parse(text).map_err(|error| error.to_string())?;
     read_tree(resource, text, &tree)
 }
 
 /// Fields that stand twice in a text, wherever they are.
 pub(crate) fn duplicates(text: &str) -> Vec<String> {
-    let tree: Json = serde_json::from_str(text).unwrap_or(Json::Null);
-    let mut reader = Reader {
-        text,
-        strict: Vec::new(),
-        error: None,
-        path: Vec::new(),
-    };
+    let tree = Json::parse(text).unwrap_or(Json::Null);
+    let mut reader = Reader::new(text);
     reader.note_duplicates(&tree);
     reader.strict
 }
 
 fn read_tree(resource: &ResourceType, text: &str, tree: &Json) -> Result<Read, String> {
-    let mut reader = Reader {
-        text,
-        strict: Vec::new(),
-        error: None,
-        path: Vec::new(),
-    };
+    let mut reader = Reader::new(text);
     let Some(type_name) = resource.type_name else {
         return read_custom(resource, reader, tree);
     };
@@ -206,6 +200,7 @@ fn read_custom(
     if let Some(schema) = &resource.schema {
         let unknown = custom_resource::prune(schema, &mut value).into_iter();
         strict.extend(unknown.map(|path| format!("unknown field {}", quoted(&path))));
+        strict.truncate(FINDINGS_MAX);
     }
     Ok(Read { value, strict })
 }
@@ -280,65 +275,89 @@ fn check_identity(resource: &ResourceType, tree: &Json) -> Result<(), Status> {
 enum Json {
     Null,
     Bool(bool),
-    Number(Number),
+    /// A number, and which of all numbers of the text it is, from 0.
+    Number(Number, usize),
     String(String),
     Array(Vec<Json>),
     Object(Vec<(String, Json)>),
 }
 
-impl<'de> Deserialize<'de> for Json {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
+impl Json {
+    /// Reads a text.
+    fn parse(text: &str) -> serde_json::Result<Self> {
+        let numbers = Cell::new(0);
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let json = Any(&numbers).deserialize(&mut deserializer)?;
+        deserializer.end()?;
+        Ok(json)
+    }
+}
 
-        impl<'de> Visitor<'de> for Any {
-            type Value = Json;
+/// Any JSON; counts the numbers that it has read.
+#[derive(Clone, Copy)]
+struct Any<'n>(&'n Cell<usize>);
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("JSON")
-            }
+impl Any<'_> {
+    fn number(self, number: impl Into<Number>) -> Json {
+        let index = self.0.replace(self.0.get() + 1);
+        Json::Number(number.into(), index)
+    }
+}
 
-            fn visit_unit<E>(self) -> Result<Json, E> {
-                Ok(Json::Null)
-            }
+impl<'de> DeserializeSeed<'de> for Any<'_> {
+    type Value = Json;
 
-            fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
-                Ok(Json::Bool(value))
-            }
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
 
-            fn visit_i64<E>(self, number: i64) -> Result<Json, E> {
-                Ok(Json::Number(number.into()))
-            }
+impl<'de> Visitor<'de> for Any<'_> {
+    type Value = Json;
 
-            fn visit_u64<E>(self, number: u64) -> Result<Json, E> {
-                Ok(Json::Number(number.into()))
-            }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
 
-            fn visit_f64<E>(self, number: f64) -> Result<Json, E> {
-                Ok(Number::from_f64(number).map_or(Json::Null, Json::Number))
-            }
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
 
-            fn visit_str<E>(self, text: &str) -> Result<Json, E> {
-                Ok(Json::String(text.to_owned()))
-            }
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(Json::Bool(value))
+    }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Json, A::Error> {
-                let mut elements = Vec::new();
-                while let Some(element) = list.next_element()? {
-                    elements.push(element);
-                }
-                Ok(Json::Array(elements))
-            }
+    fn visit_i64<E>(self, number: i64) -> Result<Json, E> {
+        Ok(self.number(number))
+    }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(Json::Object(fields))
-            }
+    fn visit_u64<E>(self, number: u64) -> Result<Json, E> {
+        Ok(self.number(number))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Json, E> {
+        // The parser knows no numbers that are not finite.
+        Ok(Number::from_f64(number).map_or(Json::Null, |it| self.number(it)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Json, E> {
+        Ok(Json::String(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Json, A::Error> {
+        let mut elements = Vec::new();
+        while let Some(element) = list.next_element_seed(self)? {
+            elements.push(element);
         }
+        Ok(Json::Array(elements))
+    }
 
-        deserializer.deserialize_any(Any)
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(name) = map.next_key()? {
+            fields.push((name, map.next_value_seed(self)?));
+        }
+        Ok(Json::Object(fields))
     }
 }
 
@@ -368,7 +387,7 @@ impl Json {
         match self {
             Json::Null => Value::Null,
             Json::Bool(value) => (*value).into(),
-            Json::Number(number) => number.clone().into(),
+            Json::Number(number, _) => number.clone().into(),
             Json::String(text) => text.as_str().into(),
             Json::Array(elements) => elements.iter().map(Json::to_value).collect(),
             Json::Object(fields) => {
@@ -396,13 +415,26 @@ struct Place<'p> {
 
 struct Reader<'t> {
     text: &'t str,
+    /// The numbers of the text as they are written, once somebody asks.
+    numbers: OnceCell<Vec<&'t str>>,
+    /// What strictness would say, up to [`FINDINGS_MAX`].
     strict: Vec<String>,
     /// The first wrong type.
     error: Option<String>,
     path: Vec<Step>,
 }
 
-impl Reader<'_> {
+impl<'t> Reader<'t> {
+    fn new(text: &'t str) -> Self {
+        Self {
+            text,
+            numbers: OnceCell::new(),
+            strict: Vec::new(),
+            error: None,
+            path: Vec::new(),
+        }
+    }
+
     /// The value, tidied; `None` if there is nothing to keep.
     fn read(
         &mut self,
@@ -434,8 +466,8 @@ impl Reader<'_> {
             (FieldType::Any, json)
             | (FieldType::Bool, json @ Json::Bool(_))
             | (FieldType::String | FieldType::Bytes, json @ Json::String(_))
-            | (FieldType::Double, json @ Json::Number(_)) => Some(json.to_value()),
-            (FieldType::Int32 | FieldType::Int64, Json::Number(number))
+            | (FieldType::Double, json @ Json::Number(..)) => Some(json.to_value()),
+            (FieldType::Int32 | FieldType::Int64, Json::Number(number, _))
                 if fits(expected, number) =>
             {
                 Some(number.clone().into())
@@ -516,18 +548,22 @@ impl Reader<'_> {
     }
 
     fn note_strange(&mut self, what: &str) {
+        if self.strict.len() >= FINDINGS_MAX {
+            return;
+        }
         let path = quoted(&self.path_text(true));
         self.strict.push(format!("{what} field {path}"));
     }
 
     /// Types that read themselves, and whose errors do not say where they are.
     fn read_special(&mut self, json: &Json, expected: &FieldType) -> Option<Value> {
-        let literal = self.literal(json);
         let error = match (expected, json) {
             (FieldType::Quantity, Json::String(text)) => text.parse::<Quantity>().err(),
-            (FieldType::Quantity, _) => literal.parse::<Quantity>().err(),
+            (FieldType::Quantity, _) => self.literal(json).parse::<Quantity>().err(),
             (FieldType::IntOrString, Json::String(_)) => return Some(json.to_value()),
-            (FieldType::IntOrString, Json::Number(number)) if fits(&FieldType::Int32, number) => {
+            (FieldType::IntOrString, Json::Number(number, _))
+                if fits(&FieldType::Int32, number) =>
+            {
                 return Some(json.to_value());
             }
             (FieldType::Time, Json::String(text)) => {
@@ -583,14 +619,14 @@ impl Reader<'_> {
             Json::String(_) => "string",
             Json::Array(_) => "array",
             Json::Object(_) => "object",
-            Json::Number(_) => "number",
+            Json::Number(..) => "number",
         };
         let wants_number = matches!(
             expected,
             FieldType::Int32 | FieldType::Int64 | FieldType::Double | FieldType::IntOrString
         );
         match json {
-            Json::Number(_) if wants_number => format!("number {}", self.literal(json)),
+            Json::Number(..) if wants_number => format!("number {}", self.literal(json)),
             _ => name.to_owned(),
         }
     }
@@ -615,33 +651,39 @@ impl Reader<'_> {
     /// The value as it was written, to be shown or to be read by a type of its own.
     fn literal(&self, json: &Json) -> String {
         match json {
-            Json::Number(number) if number.is_f64() => {
-                raw_at(self.text, &self.path).map_or_else(|| number.to_string(), str::to_owned)
+            Json::Number(number, index) if number.is_f64() => {
+                let numbers = self.numbers.get_or_init(|| numbers_of(self.text));
+                let written = numbers.get(*index).copied();
+                written.map_or_else(|| number.to_string(), str::to_owned)
             }
             other => other.to_value().to_string(),
         }
     }
 }
 
-/// The text of a value inside a document; costs no more than reading the document once for
-/// each step.
-fn raw_at<'t>(text: &'t str, path: &[Step]) -> Option<&'t str> {
-    let mut rest: &'t str = text;
-    for step in path {
-        let inner: &'t RawValue = match step {
-            Step::Field(name) => {
-                let mut fields: std::collections::BTreeMap<String, &'t RawValue> =
-                    serde_json::from_str(rest).ok()?;
-                fields.remove(name)?
-            }
-            Step::Index(index) => {
-                let elements: Vec<&'t RawValue> = serde_json::from_str(rest).ok()?;
-                elements.get(*index).copied()?
-            }
-        };
-        rest = inner.get();
+/// The numbers of a JSON text, as they are written.
+fn numbers_of(text: &str) -> Vec<&str> {
+    let mut numbers = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit()) {
+        rest = rest.get(start..).unwrap_or_default();
+        if let Some(string) = rest.strip_prefix('"') {
+            let mut is_escaped = false;
+            let end = string.find(|c| {
+                let ends = c == '"' && !is_escaped;
+                is_escaped = c == '\\' && !is_escaped;
+                ends
+            });
+            rest = end.and_then(|end| string.get(end + 1..)).unwrap_or("");
+        } else {
+            let is_of_number = |c: char| matches!(c, '0'..='9' | '-' | '+' | '.' | 'e' | 'E');
+            let end = rest.find(|c| !is_of_number(c)).unwrap_or(rest.len());
+            let (number, behind) = rest.split_at(end);
+            numbers.push(number);
+            rest = behind;
+        }
     }
-    Some(rest)
+    numbers
 }
 
 fn fits(expected: &FieldType, number: &Number) -> bool {
@@ -754,6 +796,37 @@ mod tests {
             "Pod in version \"v1\" cannot be handled as a Pod: json: cannot unmarshal number into \
              Go struct field EnvVar.spec.containers.env.value of type string"
         );
+    }
+
+    #[test]
+    fn numbers_are_shown_as_they_are_written() {
+        let text = r#"{"a-1": [-1.50, 2], "b\\": 1e2, "\"3": "4", "c": 0.10}"#;
+        assert_eq!(numbers_of(text), ["-1.50", "2", "1e2", "0.10"]);
+        let body = r#"{"metadata": {"name": "1.0"}, "spec": {"x": 7.70, "containers": [
+            {"resources": {"limits": {"cpu": 1.50, "memory": 1e3}}, "stdin": 1.20}]}}"#;
+        let refused = refusal(ObjectKind::Pod, body);
+        assert!(
+            refused.contains("cannot unmarshal number into Go struct field"),
+            "{refused}"
+        );
+        let body = r#"{"value": 1, "x": 5.50, "value": 2.250}"#;
+        let refused = refusal(ObjectKind::PriorityClass, body);
+        assert!(refused.contains("number 2.250 into"), "{refused}");
+    }
+
+    #[test]
+    fn what_is_told_of_a_body_is_in_proportion_to_it() {
+        let fields = "\"x\": 1,".repeat(200_000);
+        let body = format!(r#"{{"{}": {{{fields} "x": 1}}}}"#, "k".repeat(1 << 20));
+        let found = duplicates(&body);
+        assert_eq!(found.len(), FINDINGS_MAX);
+        let body = format!("{{{} \"value\": 1}}", "\"x\": 1,".repeat(200_000));
+        let read = read(
+            ObjectKind::PriorityClass.into(),
+            &body,
+            FieldValidation::Warn,
+        );
+        assert_eq!(read.expect("read").warnings.len(), FINDINGS_MAX);
     }
 
     #[test]

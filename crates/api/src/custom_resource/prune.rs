@@ -6,9 +6,10 @@
 use serde_json::{Map, Value};
 
 use super::schema::{Additional, Schema};
+use crate::request_body::FINDINGS_MAX;
 
-/// Takes out what the schema does not have, and tells the paths of it, sorted. The metadata of
-/// the object and of objects inside is not looked at.
+/// Takes out what the schema does not have, and tells the paths of it, sorted, but of no more than
+/// are told of a body. The metadata of the object and of objects inside is not looked at.
 pub fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
     let mut pruning = Pruning {
         path: String::new(),
@@ -108,7 +109,7 @@ impl Pruning {
                 }
                 None => keeps_all,
             };
-            if !stays {
+            if !stays && self.unknown.len() < FINDINGS_MAX {
                 self.unknown.push(self.path.clone());
             }
             self.path.truncate(length);

@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
 use super::{
-    Document, DuplicateKey, LIST_DOCUMENT, ListType, Location, Receiver, SyntaxError, line_breaks,
+    Document, DuplicateKey, Duplicates, LIST_DOCUMENT, ListType, Location, Receiver, SyntaxError,
+    line_breaks,
 };
 use crate::diagnostic::Here;
 
@@ -20,6 +21,7 @@ pub(super) fn read(text: &str, receiver: &mut dyn Receiver) -> Result<(), Syntax
         text,
         receiver,
         document: 0,
+        duplicates: Duplicates::of(text),
         cursor: LineCursor {
             text,
             offset: 0,
@@ -79,6 +81,7 @@ struct Reading<'a, 'r> {
     text: &'a str,
     receiver: &'r mut dyn Receiver,
     document: usize,
+    duplicates: Duplicates,
     cursor: LineCursor<'a>,
 }
 
@@ -353,6 +356,9 @@ fn report_duplicate(
         return;
     }
     let mut reading = reading.borrow_mut();
+    if !reading.duplicates.are_told() {
+        return;
+    }
     let line = match key.address {
         None => reading.cursor.line,
         Some(address) => {
@@ -360,9 +366,15 @@ fn report_duplicate(
             reading.cursor.line_of(offset)
         }
     };
-    reading.receiver.duplicate_key(DuplicateKey {
+    let duplicate = DuplicateKey {
         key: key.text.clone(),
         path: here.path(),
         line,
-    });
+    };
+    let Reading {
+        duplicates,
+        receiver,
+        ..
+    } = &mut *reading;
+    duplicates.tell(duplicate, &mut **receiver);
 }

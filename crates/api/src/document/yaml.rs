@@ -7,8 +7,8 @@ use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 use serde_json::{Map, Value};
 
 use super::{
-    ALIAS_BYTES_BASE, DEPTH_MAX, Document, DuplicateKey, ListType, Location, Receiver, SyntaxError,
-    scalar,
+    ALIAS_BYTES_BASE, DEPTH_MAX, Document, DuplicateKey, Duplicates, ListType, Location, Receiver,
+    SyntaxError, scalar,
 };
 use crate::diagnostic::{FieldPath, Segment};
 
@@ -23,6 +23,7 @@ pub(super) fn read(text: &str, receiver: &mut dyn Receiver) -> Result<(), Syntax
         stack: Vec::new(),
         anchors: HashMap::new(),
         alias_bytes_left: 0,
+        duplicates: Duplicates::of(text),
     };
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(syntax_error)?;
@@ -95,6 +96,7 @@ struct Builder<'r> {
     /// Complete values that have an anchor, with their size.
     anchors: HashMap<usize, (Value, usize)>,
     alias_bytes_left: usize,
+    duplicates: Duplicates,
 }
 
 /// A list or map that has begun.
@@ -279,13 +281,13 @@ impl Builder<'_> {
                 let key = key(done.value)?;
                 let is_there = fields.contains_key(&key) && !merged.contains(&key);
                 *next = Next::Value(key.clone());
-                if is_there {
-                    let path = self.path();
-                    self.receiver.duplicate_key(DuplicateKey {
+                if is_there && self.duplicates.are_told() {
+                    let duplicate = DuplicateKey {
                         key,
-                        path,
+                        path: self.path(),
                         line: done.line,
-                    });
+                    };
+                    self.duplicates.tell(duplicate, self.receiver);
                 }
             }
             Next::Value(key) if drop_fields && key == "managedFields" => {

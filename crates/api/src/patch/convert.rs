@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::names::quoted;
 use crate::quantity::Quantity;
-use crate::request_body::Read;
+use crate::request_body::{FINDINGS_MAX, Read};
 use crate::schema::{self, FieldType};
 
 /// The object; fields that do not exist are taken out and told, sorted.
@@ -14,78 +14,89 @@ use crate::schema::{self, FieldType};
 ///
 /// The first value of a wrong type.
 pub(crate) fn from_map(type_name: &str, map: Map<String, Value>) -> Result<Read, String> {
-    let mut unknown = Vec::new();
+    let mut conversion = Conversion::default();
     let object_type = FieldType::Object(type_name.to_owned());
-    let value = convert(Value::Object(map), &object_type, "", &mut unknown)?;
-    unknown.sort_unstable();
-    let strict = unknown
-        .into_iter()
-        .map(|path| format!("unknown field {}", quoted(&path)));
+    let value = conversion.convert(Value::Object(map), &object_type)?;
+    conversion.unknown.sort_unstable();
+    let strict = conversion.unknown.into_iter();
+    let strict = strict.map(|path| format!("unknown field {}", quoted(&path)));
     Ok(Read {
         value,
         strict: strict.collect(),
     })
 }
 
-fn convert(
-    value: Value,
-    expected: &FieldType,
-    path: &str,
-    unknown: &mut Vec<String>,
-) -> Result<Value, String> {
+#[derive(Default)]
+struct Conversion {
+    /// Where it is.
+    path: String,
+    /// Paths of fields that do not exist, up to [`FINDINGS_MAX`].
+    unknown: Vec<String>,
+}
+
+impl Conversion {
+    fn convert(&mut self, value: Value, expected: &FieldType) -> Result<Value, String> {
+        match (expected, value) {
+            (_, Value::Null) => Ok(Value::Null),
+            (FieldType::Object(type_name), Value::Object(fields)) => self.fields(type_name, fields),
+            (FieldType::Map(value_type), Value::Object(fields)) => {
+                let fields = fields.into_iter().map(|(key, value)| {
+                    let value = self.convert(value, value_type)?;
+                    Ok((key, or_zero(value, value_type)))
+                });
+                let fields = fields.collect::<Result<Map<_, _>, String>>();
+                fields.map(Value::Object)
+            }
+            (FieldType::List(element_type), Value::Array(elements)) => {
+                let length = self.path.len();
+                let elements = elements.into_iter().enumerate().map(|(index, element)| {
+                    self.path.push_str(&format!("[{index}]"));
+                    let element = self.convert(element, element_type)?;
+                    self.path.truncate(length);
+                    Ok(or_zero(element, element_type))
+                });
+                let elements = elements.collect::<Result<Vec<_>, String>>();
+                elements.map(Value::Array)
+            }
+            (expected, other) => convert_scalar(other, expected),
+        }
+    }
+
+    fn fields(&mut self, type_name: &str, fields: Map<String, Value>) -> Result<Value, String> {
+        let mut converted = Map::new();
+        let length = self.path.len();
+        for (name, value) in fields {
+            if length > 0 {
+                self.path.push('.');
+            }
+            self.path.push_str(&name);
+            if let Some(field) = schema::field(type_name, &name) {
+                let value = self.convert(value, &field.field_type)?;
+                if !value.is_null() {
+                    converted.insert(name, value);
+                }
+            } else if self.unknown.len() < FINDINGS_MAX {
+                self.unknown.push(self.path.clone());
+            }
+            self.path.truncate(length);
+        }
+        Ok(Value::Object(converted))
+    }
+}
+
+/// What stands in the place of `null` in a list or map.
+fn or_zero(value: Value, value_type: &FieldType) -> Value {
+    match value {
+        Value::Null => value_type.zero(),
+        other => other,
+    }
+}
+
+/// What has no parts, or not those that it should have.
+fn convert_scalar(value: Value, expected: &FieldType) -> Result<Value, String> {
     let is_number = value.is_number();
     let is_whole = value.as_i64().is_some() || value.as_f64().is_some_and(|it| it.fract() == 0.0);
     match (expected, value) {
-        (_, Value::Null) => Ok(Value::Null),
-        (FieldType::Object(type_name), Value::Object(fields)) => {
-            let mut converted = Map::new();
-            for (name, value) in fields {
-                let path = match path {
-                    "" => name.clone(),
-                    path => format!("{path}.{name}"),
-                };
-                match schema::field(type_name, &name) {
-                    None => unknown.push(path),
-                    Some(field) => {
-                        let value = convert(value, &field.field_type, &path, unknown)?;
-                        if !value.is_null() {
-                            converted.insert(name, value);
-                        }
-                    }
-                }
-            }
-            Ok(Value::Object(converted))
-        }
-        (FieldType::Map(value_type), Value::Object(fields)) => {
-            let fields = fields.into_iter().map(|(key, value)| {
-                let value = convert(value, value_type, path, unknown)?;
-                Ok((
-                    key,
-                    if value.is_null() {
-                        value_type.zero()
-                    } else {
-                        value
-                    },
-                ))
-            });
-            fields
-                .collect::<Result<Map<_, _>, String>>()
-                .map(Value::Object)
-        }
-        (FieldType::List(element_type), Value::Array(elements)) => {
-            let elements = elements.into_iter().enumerate().map(|(index, element)| {
-                let path = format!("{path}[{index}]");
-                let element = convert(element, element_type, &path, unknown)?;
-                Ok(if element.is_null() {
-                    element_type.zero()
-                } else {
-                    element
-                })
-            });
-            elements
-                .collect::<Result<Vec<_>, String>>()
-                .map(Value::Array)
-        }
         (FieldType::Object(_), other) => {
             Err(format!("cannot restore struct from: {}", go_kind(&other)))
         }

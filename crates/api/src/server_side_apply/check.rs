@@ -26,10 +26,16 @@ pub(super) fn check(shape: Shape<'_>, applied: &Value) -> Result<(), String> {
     }
 }
 
+/// How many bytes of errors are told. Each comes with its path, so that telling all would take
+/// memory out of proportion to the configuration.
+const ERROR_BYTES_MAX: usize = 1 << 20;
+
 #[derive(Default)]
 struct Check {
     path: Vec<String>,
     errors: Vec<String>,
+    /// Of all errors.
+    error_bytes: usize,
 }
 
 impl Check {
@@ -117,11 +123,16 @@ impl Check {
     }
 
     fn error(&mut self, message: impl Into<String>) {
+        if self.error_bytes > ERROR_BYTES_MAX {
+            return;
+        }
         let (path, message) = (self.path.concat(), message.into());
-        self.errors.push(match path.as_str() {
+        let error = match path.as_str() {
             "" => message,
             path => format!("{path}: {message}"),
-        });
+        };
+        self.error_bytes += error.len();
+        self.errors.push(error);
     }
 }
 

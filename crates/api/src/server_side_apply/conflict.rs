@@ -11,21 +11,30 @@ pub(super) struct Conflict<'o> {
     pub(super) fields: FieldSet,
 }
 
+/// How many bytes of paths are told.
+const PATH_BYTES_MAX: usize = 4 << 20;
+
 /// The answer to conflicts, of which there is at least one; in the order of managers. (Upstream
 /// has them in the message in this order, and in none among the causes.)
 pub(super) fn refusal(mut conflicts: Vec<Conflict<'_>>) -> Status {
     conflicts.sort_by_cached_key(|conflict| key(conflict.owner));
     let mut causes = Vec::new();
     let mut lines = Vec::new();
+    let mut bytes_left = PATH_BYTES_MAX;
     for Conflict { owner, fields } in &conflicts {
         let shown = shown(owner);
         lines.push(format!("conflicts with {shown}:"));
         for path in fields.paths() {
+            let path = path.to_string();
+            bytes_left = bytes_left.saturating_sub(path.len());
+            if bytes_left == 0 {
+                break;
+            }
             lines.push(format!("- {path}"));
             causes.push(StatusCause {
                 reason: "FieldManagerConflict".to_owned(),
                 message: format!("conflict with {shown}"),
-                field: path.to_string(),
+                field: path,
             });
         }
     }

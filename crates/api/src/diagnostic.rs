@@ -277,8 +277,17 @@ impl Findings {
     }
 
     /// Mistakes in the words of the API server.
+    /// Adds errors, but for those about something of which a part has been found wrong already: what
+    /// is wrong is taken out before, and that it is missing then says nothing new.
     pub(crate) fn field_errors(&mut self, errors: Vec<FieldError>) {
-        self.0.extend(errors.into_iter().map(|error| Finding {
+        let known: Vec<FieldPath> = self.0.iter().map(|it| it.path.clone()).collect();
+        let is_above = |path: &FieldPath| {
+            let own = path.segments();
+            let mut known = known.iter().map(FieldPath::segments);
+            known.any(|it| it.len() > own.len() && it.starts_with(own))
+        };
+        let errors = errors.into_iter().filter(|error| !is_above(&error.path));
+        self.0.extend(errors.map(|error| Finding {
             severity: Severity::Error,
             message: error.body(),
             path: error.path,

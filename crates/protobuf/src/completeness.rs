@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::table::{Element, Field, Message, MessageId, Presence, Shape, Table};
 
 const TYPES: &str = include_str!("../../api/src/schema/types.txt");
-const RULES: &str = include_str!("../../api/src/schema/rules.txt");
+const RULES: &str = include_str!("../../api/src/schema/go.txt");
 
 /// The types that JSON has.
 #[derive(Default)]
@@ -25,11 +25,11 @@ impl Types {
         for line in TYPES.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words.as_slice() {
-                [field, field_type] if line.starts_with(' ') => {
+                [field, field_type, ..] if line.starts_with(' ') => {
                     let fields = types.fields.entry(name).or_default();
                     fields.insert(field, field_type);
                 }
-                ["type", type_name] => {
+                ["type", type_name, ..] => {
                     name = type_name;
                     types.fields.entry(name).or_default();
                 }

@@ -51,6 +51,11 @@ pub(crate) fn to_post(api: &Api, path: &str) -> Result<Value, String> {
             "metadata": {"name": NAME, "namespace": NAMESPACE}}));
     }
     let mut object = sample(&path.replace("{ns}", NAMESPACE))?;
+    if path.ends_with("reviews") {
+        // Reviews are questions, not objects that have names.
+        object["metadata"] = json!({});
+        return Ok(object);
+    }
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("name");
         metadata.insert("generateName".to_owned(), "sample-".into());

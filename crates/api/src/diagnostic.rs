@@ -4,8 +4,6 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::field_error::FieldError;
-
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
@@ -274,16 +272,6 @@ impl Findings {
             message,
             suggestion: Suggestion::None,
         });
-    }
-
-    /// Mistakes in the words of the API server.
-    pub(crate) fn field_errors(&mut self, errors: Vec<FieldError>) {
-        self.0.extend(errors.into_iter().map(|error| Finding {
-            severity: Severity::Error,
-            message: error.body(),
-            path: error.path,
-            suggestion: Suggestion::None,
-        }));
     }
 
     pub(crate) fn add(

@@ -4,8 +4,6 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::field_error::FieldError;
-
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
@@ -274,25 +272,6 @@ impl Findings {
             message,
             suggestion: Suggestion::None,
         });
-    }
-
-    /// Mistakes in the words of the API server.
-    /// Adds errors, but for those about something of which a part has been found wrong already: what
-    /// is wrong is taken out before, and that it is missing then says nothing new.
-    pub(crate) fn field_errors(&mut self, errors: Vec<FieldError>) {
-        let known: Vec<FieldPath> = self.0.iter().map(|it| it.path.clone()).collect();
-        let is_above = |path: &FieldPath| {
-            let own = path.segments();
-            let mut known = known.iter().map(FieldPath::segments);
-            known.any(|it| it.len() > own.len() && it.starts_with(own))
-        };
-        let errors = errors.into_iter().filter(|error| !is_above(&error.path));
-        self.0.extend(errors.map(|error| Finding {
-            severity: Severity::Error,
-            message: error.body(),
-            path: error.path,
-            suggestion: Suggestion::None,
-        }));
     }
 
     pub(crate) fn add(

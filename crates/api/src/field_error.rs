@@ -256,6 +256,12 @@ impl FieldError {
         }
     }
 
+    /// The text that is wrong, as it is shown but without quotes; `None` if none is shown.
+    pub(crate) fn shown_text(&self) -> Option<&str> {
+        let BadValue(value) = self.value.as_ref()?;
+        value.strip_prefix('"')?.strip_suffix('"')
+    }
+
     /// What is wrong, without the field.
     pub fn body(&self) -> String {
         let mut body = self.error_type.text().to_owned();

@@ -52,12 +52,14 @@ mod volume;
 mod warnings;
 mod workload;
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::decode::{Object, ObjectKind};
 use crate::defaults;
-use crate::diagnostic::{Findings, Here, Severity, Suggestion};
-use crate::field_error::FieldError;
+use crate::diagnostic::{Finding, Findings, Here, Segment, Severity, Suggestion};
+use crate::field_error::{FieldError, FieldErrorType};
 use crate::fields_of::{FieldsOf, quantity_of};
 use crate::metadata;
 use crate::quantity::{Format, Quantity};
@@ -190,7 +192,7 @@ pub(crate) fn validate(object: &Object, mut value: Value, findings: &mut Finding
         ObjectKind::PriorityClass => reserved_name(&value, &mut found),
         _ => {}
     }
-    add_unsaid(found.0, findings);
+    add_unsaid(found.0, &value, findings);
     if let Some(type_name) = resource.type_name {
         advise(
             &FieldType::Object(type_name.to_owned()),
@@ -212,7 +214,7 @@ fn is_about_selector(error: &FieldError) -> bool {
 }
 
 /// Names of priority classes that are not for people. The API server asks admission, which
-/// knows more ([`outrank-admission`'s `priority_class`](crate)).
+/// knows more (`priority_class` of outrank-admission).
 fn reserved_name(class: &Value, errors: &mut Errors) {
     const USER_VALUE_MAX: i64 = 1_000_000_000;
     const BUILT_IN: [(&str, i64); 2] = [
@@ -235,15 +237,52 @@ fn reserved_name(class: &Value, errors: &mut Errors) {
     }
 }
 
-/// Adds mistakes in fields of which nothing is said yet.
-fn add_unsaid(errors: Vec<FieldError>, findings: &mut Findings) {
+/// Adds mistakes in fields of which nothing is said yet, nor of what is in them or around them:
+/// what was said there is why they are wrong. `value` is the object.
+fn add_unsaid(errors: Vec<FieldError>, value: &Value, findings: &mut Findings) {
     let said = findings.0.iter();
     let said = said.filter(|finding| finding.severity == Severity::Error);
-    let said: std::collections::HashSet<_> = said.map(|it| it.path.clone()).collect();
-    let unsaid = errors
-        .into_iter()
-        .filter(|error| !said.contains(&error.path));
-    findings.field_errors(unsaid.collect());
+    let said: HashSet<Vec<Segment>> = said.map(|it| it.path.segments().to_vec()).collect();
+    let prefixes = said
+        .iter()
+        .flat_map(|path| (0..path.len()).map(|end| &path[..end]));
+    let around: HashSet<&[Segment]> = prefixes.collect();
+    let is_said = |error: &FieldError| {
+        let own = error.path.segments();
+        let follows = own.len() > 1 || error.error_type == FieldErrorType::Required;
+        (0..=own.len()).any(|end| said.contains(&own[..end])) || follows && around.contains(own)
+    };
+    let errors = errors.into_iter().filter(|error| !is_said(error));
+    let errors: Vec<FieldError> = errors.collect();
+    for error in errors {
+        let suggestion = match error.error_type {
+            FieldErrorType::NotFound => near_volume(&error, value),
+            _ => Suggestion::None,
+        };
+        findings.0.push(Finding {
+            severity: Severity::Error,
+            message: error.body(),
+            path: error.path,
+            suggestion,
+        });
+    }
+}
+
+/// The volume that is likely meant by a name that none has.
+fn near_volume(error: &FieldError, value: &Value) -> Suggestion {
+    let specs = [
+        "/spec/volumes",
+        "/spec/template/spec/volumes",
+        "/spec/jobTemplate/spec/template/spec/volumes",
+    ];
+    let volumes = specs.into_iter().find_map(|pointer| value.pointer(pointer));
+    let volumes = volumes.and_then(Value::as_array).into_iter().flatten();
+    let claims = value.pointer("/spec/volumeClaimTemplates");
+    let claims = claims.and_then(Value::as_array).into_iter().flatten();
+    let claims = claims.map(|claim| claim.part("metadata").unwrap_or(&Value::Null));
+    let names = volumes.chain(claims).map(|it| it.text("name"));
+    let name = error.shown_text().unwrap_or_default();
+    schema::did_you_mean(schema::nearest(name, names))
 }
 
 /// Says of amounts that they cannot be meant as they stand.

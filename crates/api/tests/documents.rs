@@ -131,7 +131,9 @@ fn items_know_their_lines() {
     assert_eq!(loaded.objects[1].origin.line, 4);
     let said = said(&loaded);
     assert!(
-        said.starts_with("f:4: error: metadata.name: Invalid value: \"B\": "),
+        said.starts_with(
+            "f:4: error: metadata.name: Invalid value: \"B\": a lowercase RFC 1123 label "
+        ),
         "{said}"
     );
 }
@@ -290,9 +292,7 @@ fn impossible_values_are_errors() {
              - {key: a, operator: Is}\n  \
              - {effect: NoRun, operator: Exists}\n",
         ),
-        "f.yaml:12: warning: spec.containers[0].ports[1]: overlapping port definition with \
-         spec.containers[0].ports[0]\n\
-         f.yaml:10: error: spec.containers[0].resources.requests: Invalid value: \"2\": must be \
+        "f.yaml:10: error: spec.containers[0].resources.requests: Invalid value: \"2\": must be \
          less than or equal to cpu limit of 1\n\
          f.yaml:10: error: spec.containers[0].resources.requests[memory]: Invalid value: \"-1\": \
          must be greater than or equal to 0\n\
@@ -337,9 +337,7 @@ fn storage_that_no_server_would_take_is_an_error() {
     );
     check(
         &pod_with("  volumes:\n  - name: v\n    emptyDir: {}\n    hostPath: {path: /x}\n"),
-        "f.yaml:11: error: spec.volumes[0].emptyDir: only one may be given, found emptyDir, \
-         hostPath\n\
-         f.yaml:12: error: spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume \
+        "f.yaml:12: error: spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume \
          type\n",
     );
     check(
@@ -350,12 +348,11 @@ fn storage_that_no_server_would_take_is_an_error() {
         "f.yaml:13: error: spec.volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes: \
          required field is missing or empty\n\
          f.yaml:13: error: \
-         spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources.requests.storage: required \
-         field is missing or empty\n",
+         spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources[storage]: Required value\n",
     );
     check(
         &pod_with("    volumeMounts: [{name: dta, mountPath: /d}]\n  volumes: [{name: data}]\n"),
-        "f.yaml:9: error: spec.containers[0].volumeMounts[0].name: the pod has no volume \
+        "f.yaml:9: error: spec.containers[0].volumeMounts[0].name: Not found: \
          \"dta\"; did you mean \"data\"?\n",
     );
     check(
@@ -367,7 +364,7 @@ fn storage_that_no_server_would_take_is_an_error() {
     check(
         "apiVersion: storage.k8s.io/v1\nkind: CSIStorageCapacity\nmetadata: {name: c}\n\
          storageClassName: s\ncapacity: -1Gi\n",
-        "f.yaml:5: error: capacity: must not be negative\n",
+        "f.yaml:5: error: capacity: Invalid value: \"-1Gi\": must be greater than or equal to 0\n",
     );
     check(
         "apiVersion: storage.k8s.io/v1\nkind: VolumeAttachment\nmetadata: {name: a}\n",
@@ -390,8 +387,8 @@ fn names_and_lists_of_storage_are_checked() {
     let misnamed = volume("  hostPath: {path: /d}\n  storageClassName: Foo_Bar\n");
     let found = said(&load("f.yaml", &misnamed.replace("1Gi", "1Gi, cpu: 1")));
     let expected = [
-        "f.yaml:5: error: spec.capacity: Unsupported value: {\"cpu\":\"1\",\"storage\":\"1Gi\"}: \
-         supported values: \"storage\"\n",
+        "f.yaml:5: error: spec.capacity: Unsupported value: {\"cpu\":\"1\",\"storage\":\"1Gi\"}: supported \
+         values: \"storage\"\n",
         "f.yaml:8: error: spec.storageClassName: Invalid value: \"Foo_Bar\": a lowercase RFC 1123",
     ];
     assert!(found.starts_with(&expected.concat()), "{found}");
@@ -453,8 +450,8 @@ fn workloads_must_fit_themselves() {
         "f.yaml:5: error: spec.replicas: -2 is out of range: must be at least 0\n\
          f.yaml:8: error: spec.template.metadata.labels: Invalid value: {\"app\":\"wen\"}: \
          `selector` does not match template `labels`\n\
-         f.yaml:10: error: spec.template.spec.restartPolicy: Unsupported value: \"Never\": \
-         supported values: \"Always\"\n",
+         f.yaml:10: error: spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported \
+         values: \"Always\"\n",
     );
 }
 

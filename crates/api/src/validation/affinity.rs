@@ -1,6 +1,6 @@
 //! Where pods may and would like to go: affinities, tolerations, spread.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -96,13 +96,14 @@ fn keys_of_the_pod(term: &Value, here: &Here<'_>, errors: &mut Errors) {
     }
     let keys: Vec<&str> = term.texts("matchLabelKeys").collect();
     if let Some(selector) = selector {
+        let places = keys.iter().enumerate();
+        let places: BTreeMap<&str, usize> = places.map(|(index, key)| (*key, index)).collect();
         // The server adds a requirement for each of the keys; one more is a mistake.
         let mut selected: BTreeSet<&str> = selector.entries("matchLabels").map(|it| it.0).collect();
         for requirement in selector.list("matchExpressions") {
             let key = requirement.text("key");
-            let index = keys.iter().rposition(|it| *it == key);
-            if let Some(index) = index.filter(|_| selected.contains(key)) {
-                errors.invalid(&here.index(index), key, BOTH_SELECTED);
+            if let Some(index) = places.get(key).filter(|_| selected.contains(key)) {
+                errors.invalid(&here.index(*index), key, BOTH_SELECTED);
             }
             selected.insert(key);
         }
@@ -165,16 +166,18 @@ fn toleration(toleration: &Value, here: &Here<'_>, errors: &mut Errors) {
 
 /// Checks how pods are spread.
 pub(super) fn spread(constraints: &[Value], here: &Here<'_>, errors: &mut Errors) {
+    let pair = |of: &Value| {
+        let (key, action) = (of.text("topologyKey"), of.text("whenUnsatisfiable"));
+        format!("{{{key}, {action}}}")
+    };
+    let pairs = constraints.iter().map(pair).enumerate();
+    let last: BTreeMap<String, usize> = pairs.map(|(index, pair)| (pair, index)).collect();
     for (index, constraint) in constraints.iter().enumerate() {
         let here = here.index(index);
         let max_skew = constraint.number("maxSkew").unwrap_or(0);
         if max_skew <= 0 {
             errors.invalid(&here.field("maxSkew"), max_skew, NOT_POSITIVE);
         }
-        let pair = |of: &Value| {
-            let (key, action) = (of.text("topologyKey"), of.text("whenUnsatisfiable"));
-            format!("{{{key}, {action}}}")
-        };
         if constraint.text("topologyKey").is_empty() {
             errors.required(&here.field("topologyKey"), "can not be empty");
         }
@@ -182,7 +185,7 @@ pub(super) fn spread(constraints: &[Value], here: &Here<'_>, errors: &mut Errors
         let actions = ["DoNotSchedule", "ScheduleAnyway"];
         errors.word(action, &actions, &here.field("whenUnsatisfiable"));
         let own = pair(constraint);
-        if constraints.iter().skip(index + 1).any(|it| pair(it) == own) {
+        if last.get(&own).is_some_and(|last| *last > index) {
             let here = here.field("{topologyKey, whenUnsatisfiable}");
             errors.duplicate(&here, own.as_str());
         }
@@ -222,15 +225,15 @@ fn match_label_keys(constraint: &Value, here: &Here<'_>, errors: &mut Errors) {
         let detail = "must not be specified when labelSelector is not set";
         errors.forbidden(&here, detail);
     }
-    let is_selected = |key: &str| {
-        selector.is_some_and(|selector| {
-            selector.entries("matchLabels").any(|it| it.0 == key)
-                || (selector.list("matchExpressions").iter()).any(|it| it.text("key") == key)
-        })
-    };
+    let mut selected: BTreeSet<&str> = BTreeSet::new();
+    if let Some(selector) = selector {
+        selected.extend(selector.entries("matchLabels").map(|it| it.0));
+        let expressions = selector.list("matchExpressions").iter();
+        selected.extend(expressions.map(|it| it.text("key")));
+    }
     for (index, key) in constraint.texts("matchLabelKeys").enumerate() {
         errors.text(label_key_errors, key, &here.index(index));
-        if is_selected(key) {
+        if selected.contains(key) {
             errors.invalid(&here.index(index), key, BOTH_SELECTED);
         }
     }

@@ -416,7 +416,9 @@ fn check_divisor(resource: &str, divisor: &Quantity, here: &Here<'_>, errors: &m
 
 fn mounts(container: &Value, around: &Surroundings<'_>, here: &Here<'_>, errors: &mut Errors) {
     let mut paths = BTreeSet::new();
-    let devices = container.list("volumeDevices");
+    let devices = container.list("volumeDevices").iter();
+    let device_names: BTreeSet<&str> = devices.clone().map(|it| it.text("name")).collect();
+    let device_paths: BTreeSet<&str> = devices.map(|it| it.text("devicePath")).collect();
     for (index, mount) in container.list("volumeMounts").iter().enumerate() {
         let list = here;
         let here = here.index(index);
@@ -434,11 +436,11 @@ fn mounts(container: &Value, around: &Surroundings<'_>, here: &Here<'_>, errors:
         if !paths.insert(path) {
             errors.invalid(&here.field("mountPath"), path, "must be unique");
         }
-        if devices.iter().any(|it| it.text("name") == name) {
+        if device_names.contains(name) {
             let rule = "must not already exist in volumeDevices";
             errors.invalid(&here.field("name"), name, rule);
         }
-        if devices.iter().any(|it| it.text("devicePath") == path) {
+        if device_paths.contains(path) {
             let rule = "must not already exist as a path in volumeDevices";
             errors.invalid(&here.field("mountPath"), path, rule);
         }
@@ -478,7 +480,9 @@ fn propagation(mount: &Value, container: &Value, list: &Here<'_>, errors: &mut E
 
 fn devices(container: &Value, around: &Surroundings<'_>, here: &Here<'_>, errors: &mut Errors) {
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
-    let mounts = container.list("volumeMounts");
+    let mounts = container.list("volumeMounts").iter();
+    let mount_names: BTreeSet<&str> = mounts.clone().map(|it| it.text("name")).collect();
+    let mount_paths: BTreeSet<&str> = mounts.map(|it| it.text("mountPath")).collect();
     for (index, device) in container.list("volumeDevices").iter().enumerate() {
         let here = here.index(index);
         let (name, path) = (device.text("name"), device.text("devicePath"));
@@ -513,11 +517,11 @@ fn devices(container: &Value, around: &Surroundings<'_>, here: &Here<'_>, errors
         } else {
             errors.invalid(&path_here, path, "can not contain backsteps ('..')");
         }
-        if mounts.iter().any(|it| it.text("name") == name) {
+        if mount_names.contains(name) {
             let rule = "must not already exist in volumeMounts";
             errors.invalid(&name_here, name, rule);
         }
-        if mounts.iter().any(|it| it.text("mountPath") == path) {
+        if mount_paths.contains(path) {
             let rule = "must not already exist as a path in volumeMounts";
             errors.invalid(&path_here, path, rule);
         }

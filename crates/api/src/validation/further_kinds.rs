@@ -1,6 +1,8 @@
 //! Kinds that no decision reads, as far as people and controllers notice what they may say:
 //! ConfigMaps, Secrets, Leases, Events, roles and their bindings, autoscalers, network policies.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::errors::{Errors, IMMUTABLE, TextRule, dns_subdomain, port_number};
@@ -30,11 +32,11 @@ fn decoded_len(text: &str) -> usize {
 pub(super) fn config_map(map: &Value, errors: &mut Errors) {
     let mut bytes = 0;
     let here = Here::OBJECT;
-    let binary: Vec<&str> = map.entries("binaryData").map(|it| it.0).collect();
+    let binary: BTreeSet<&str> = map.entries("binaryData").map(|it| it.0).collect();
     let data = here.field("data");
     for (key, value) in map.entries("data") {
         errors.text(config_key_errors, key, &data.key(key));
-        if binary.contains(&key) {
+        if binary.contains(key) {
             let rule = "duplicate of key present in binaryData";
             errors.invalid(&data.key(key), key, rule);
         }

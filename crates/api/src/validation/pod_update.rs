@@ -4,6 +4,8 @@
 //! held by scheduling gates it may be told more closely where to go. Source: `ValidatePodUpdate`
 //! and its kin in `pkg/apis/core/validation/validation.go`, Kubernetes 1.36.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::affinity::tolerations;
@@ -106,8 +108,9 @@ fn added_tolerations(new: &Value, old: &Value, here: &Here<'_>, errors: &mut Err
         }
         bare
     };
-    let kept: Vec<Value> = new.list("tolerations").iter().map(bare).collect();
-    let is_gone = |toleration: &Value| !kept.contains(&bare(toleration));
+    let text = |toleration: &Value| bare(toleration).to_string();
+    let kept: BTreeSet<String> = new.list("tolerations").iter().map(text).collect();
+    let is_gone = |toleration: &Value| !kept.contains(&text(toleration));
     if old.list("tolerations").iter().any(is_gone) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         errors.forbidden(here, detail);
@@ -117,14 +120,11 @@ fn added_tolerations(new: &Value, old: &Value, here: &Here<'_>, errors: &mut Err
 }
 
 fn removed_gates(new: &Value, old: &Value, here: &Here<'_>, errors: &mut Errors) {
-    let old: Vec<&str> = old
-        .list("schedulingGates")
-        .iter()
-        .map(|it| it.text("name"))
-        .collect();
+    let old = old.list("schedulingGates").iter();
+    let old: BTreeSet<&str> = old.map(|it| it.text("name")).collect();
     for (index, gate) in new.list("schedulingGates").iter().enumerate() {
         let name = gate.text("name");
-        if !old.contains(&name) {
+        if !old.contains(name) {
             let here = here.index(index);
             let detail =
                 format!("only deletion is allowed, but found new scheduling gate '{name}'");

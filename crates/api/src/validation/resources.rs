@@ -1,6 +1,6 @@
 //! Amounts of resources: their names, and what may be asked for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -155,19 +155,17 @@ pub(super) fn requirements(
         amount(name, &limit, &here, errors);
         pages(name, &limit, &here, errors);
     }
+    let bounds: BTreeMap<&str, Quantity> = resources.amounts("limits").collect();
     for (name, request) in resources.amounts("requests") {
         let here = requests.key(name);
         resource_name(name, place, &here, errors);
         amount(name, &request, &here, errors);
-        let limit = resources
-            .amounts("limits")
-            .find(|(limit, _)| *limit == name);
-        match limit {
-            Some((_, limit)) if request != limit && !may_overcommit(name) => {
+        match bounds.get(name) {
+            Some(limit) if request != *limit && !may_overcommit(name) => {
                 let rule = format!("must be equal to {name} limit of {limit}");
                 errors.invalid(&requests, &request, rule);
             }
-            Some((_, limit)) if request > limit => {
+            Some(limit) if request > *limit => {
                 let rule = format!("must be less than or equal to {name} limit of {limit}");
                 errors.invalid(&requests, &request, rule);
             }
@@ -224,7 +222,9 @@ fn claim_names(resources: &Value, known: &BTreeSet<&str>, here: &Here<'_>, error
                 request => format!("{name}/{request}"),
             };
             let prefix = format!("{name}/");
-            let overlaps = request.is_empty() && seen.iter().any(|it| it.starts_with(&prefix));
+            let next = seen.range(prefix.clone()..).next();
+            let follows = next.is_some_and(|next| next.starts_with(&prefix));
+            let overlaps = request.is_empty() && follows;
             if overlaps || seen.contains(&key) {
                 errors.duplicate(&here, key.as_str());
             }

@@ -1,5 +1,7 @@
 //! What may become of objects that are there: which of their fields are immutable.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use super::errors::Errors;
@@ -191,6 +193,9 @@ fn terminated_containers(new: &Value, old: &Value, here: &Here<'_>, errors: &mut
     };
     let list = here.field("containerStatuses");
     let new = statuses(new);
+    let running = new.iter();
+    let running = running.filter(|it| it.pointer("/state/terminated").is_none());
+    let running: BTreeSet<&str> = running.map(|it| it.text("name")).collect();
     for (index, status) in statuses(old).iter().enumerate() {
         let Some(ended) = status.pointer("/state/terminated") else {
             continue;
@@ -200,8 +205,7 @@ fn terminated_containers(new: &Value, old: &Value, here: &Here<'_>, errors: &mut
             continue;
         }
         let name = status.text("name");
-        let mut same = new.iter().filter(|it| it.text("name") == name);
-        if same.any(|it| it.pointer("/state/terminated").is_none()) {
+        if running.contains(name) {
             let here = list.index(index);
             let detail = "may not be transitioned to non-terminated state";
             errors.forbidden(&here.field("state"), detail);
@@ -233,14 +237,15 @@ fn ephemeral_containers(new: &Value, old: &Value, errors: &mut Errors) {
         spec.map_or(Vec::new(), |it| it.list("ephemeralContainers").to_vec())
     };
     let after = list(new);
+    let after: BTreeMap<&str, &Value> = after.iter().map(|it| (it.text("name"), it)).collect();
     for before in list(old) {
         let name = before.text("name");
-        match after.iter().find(|it| it.text("name") == name) {
+        match after.get(name) {
             None => {
                 let detail = format!("existing ephemeral containers {name:?} may not be removed\n");
                 errors.forbidden(&here, detail);
             }
-            Some(after) if *after != before => {
+            Some(after) if **after != before => {
                 let detail = format!("existing ephemeral containers {name:?} may not be changed\n");
                 errors.forbidden(&here, detail);
             }

@@ -52,15 +52,12 @@ pub(super) fn volumes<'v>(
     errors: &mut Errors,
 ) -> BTreeMap<&'v str, &'v Value> {
     let mut valid = BTreeMap::new();
-    let made = |claim: &str| {
-        let prefix = format!("{pod_name}-");
-        let volume = claim
-            .strip_prefix(prefix.as_str())
-            .filter(|_| !pod_name.is_empty());
-        volume.is_some_and(|name| {
-            let mut ephemeral = volumes.iter().filter(|it| it.part("ephemeral").is_some());
-            ephemeral.any(|it| it.text("name") == name)
-        })
+    let ephemeral = volumes.iter().filter(|it| it.part("ephemeral").is_some());
+    let made: BTreeSet<String> = match pod_name {
+        "" => BTreeSet::new(),
+        pod => ephemeral
+            .map(|it| format!("{pod}-{}", it.text("name")))
+            .collect(),
     };
     for (index, volume) in volumes.iter().enumerate() {
         let here = here.index(index);
@@ -77,7 +74,7 @@ pub(super) fn volumes<'v>(
         }
         let claim = volume.part("persistentVolumeClaim");
         let claim = claim.map_or("", |it| it.text("claimName"));
-        if made(claim) {
+        if made.contains(claim) {
             let here = here.field("persistentVolumeClaim");
             let rule = "must not reference a PVC that gets created for an ephemeral volume";
             errors.invalid(&here.field("claimName"), claim, rule);

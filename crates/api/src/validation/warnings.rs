@@ -426,6 +426,10 @@ fn variables(container: &Value, here: &Here<'_>, warnings: &mut Warnings) {
     }
 }
 
+/// With how many earlier ports of the same number one is compared, so that a pod full of them
+/// does not cost its square. Nobody has that many by mistake.
+const COMPARED_PORTS_MAX: usize = 16;
+
 /// Ports of all containers that are the same, or in each other's way.
 fn ports(spec: &Value, here: &Here<'_>, warnings: &mut Warnings) {
     let mut all: BTreeMap<(i64, &str), Vec<(FieldPath, &Value)>> = BTreeMap::new();
@@ -443,7 +447,9 @@ fn ports(spec: &Value, here: &Here<'_>, warnings: &mut Warnings) {
                         warnings.add(&here, format!("{how} port definition with {other_path}"));
                     }
                 }
-                others.push((here.path(), port));
+                if others.len() < COMPARED_PORTS_MAX {
+                    others.push((here.path(), port));
+                }
             }
         }
     }

@@ -3,6 +3,8 @@
 //!
 //! Source: `pkg/apis/apps/validation/validation.go`, Kubernetes 1.36.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::errors::{Errors, at_most_all, count_or_percent, dns_subdomain, is_zero_count};
@@ -337,7 +339,8 @@ pub(super) fn stateful_pods(spec: &Value, here: &Here<'_>, errors: &mut Errors) 
         if let Value::Array(volumes) = volumes {
             let names = claims.iter().map(|it| it.pointer("/metadata/name"));
             let names: Vec<&Value> = names.flatten().collect();
-            volumes.retain(|volume| !names.contains(&&volume["name"]));
+            let known: BTreeSet<&str> = names.iter().filter_map(|it| it.as_str()).collect();
+            volumes.retain(|volume| !known.contains(volume.text("name")));
             volumes.extend(
                 names.into_iter().map(
                     |name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}),
@@ -347,7 +350,7 @@ pub(super) fn stateful_pods(spec: &Value, here: &Here<'_>, errors: &mut Errors) 
     }
     pod_template(&template, &here.field("template"), errors);
     let templates = here.field("volumeClaimTemplates");
-    let mut names = std::collections::BTreeSet::new();
+    let mut names = BTreeSet::new();
     for (index, claim) in claims.iter().enumerate() {
         let here = templates.index(index);
         let metadata = claim.part("metadata").unwrap_or(&Value::Null);

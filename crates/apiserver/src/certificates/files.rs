@@ -133,7 +133,7 @@ fn has_names(certificate: &X509Certificate<'_>, names: &ServerNames) -> bool {
         return false;
     };
     let alternatives = &alternatives.value.general_names;
-    let has = |wanted: GeneralName<'_>| alternatives.iter().any(|it| *it == wanted);
+    let has = |wanted: GeneralName<'_>| alternatives.contains(&wanted);
     let has_address = |address: &std::net::IpAddr| match address {
         std::net::IpAddr::V4(address) => has(GeneralName::IPAddress(&address.octets())),
         std::net::IpAddr::V6(address) => has(GeneralName::IPAddress(&address.octets())),

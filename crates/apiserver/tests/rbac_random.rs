@@ -161,15 +161,16 @@ fn user(random: &mut Random) -> User {
 }
 
 fn target(random: &mut Random) -> Target<'static> {
-    if random.one_in(5) {
-        return Target::Path(random.pick::<&str>(&["/healthz", "/api", "/api/v1", "/metrics"]));
+    let mut word = |of: &[&'static str]| of[random.below(of.len())];
+    if word(&["path", "resource", "resource", "resource"]) == "path" {
+        return Target::Path(word(&["/healthz", "/api", "/api/v1", "/metrics"]));
     }
     Target::Resource {
-        api_group: random.pick::<&str>(&GROUPS[..2]),
-        resource: random.pick::<&str>(&["pods", "nodes"]),
-        subresource: random.pick::<&str>(&["", "", "log"]),
-        namespace: random.pick::<&str>(&["", "shop", "bank"]),
-        name: random.pick::<&str>(&["", "a", "b"]),
+        api_group: word(&GROUPS[..2]),
+        resource: word(&["pods", "nodes"]),
+        subresource: word(&["", "", "log"]),
+        namespace: word(&["", "shop", "bank"]),
+        name: word(&["", "a", "b"]),
     }
 }
 

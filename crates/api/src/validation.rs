@@ -188,7 +188,9 @@ pub(crate) fn validate(object: &Object, mut value: Value, findings: &mut Finding
             workload::stateful_pods(spec, &Here::OBJECT.field("spec"), &mut found);
         }
         // The API server selects its pods, once it has a UID.
-        ObjectKind::Job => found.0.retain(|error| !is_about_selector(error)),
+        ObjectKind::Job if spec["manualSelector"] != true => {
+            found.0.retain(|error| !is_about_selector(error));
+        }
         ObjectKind::PriorityClass => reserved_name(&value, &mut found),
         _ => {}
     }
@@ -209,8 +211,13 @@ pub(crate) fn validate(object: &Object, mut value: Value, findings: &mut Finding
     }
 }
 
+/// Whether an error is about a selector, or that it does not select a template.
 fn is_about_selector(error: &FieldError) -> bool {
-    error.path.to_string() == "spec.selector"
+    match error.path.to_string().as_str() {
+        "spec.selector" => true,
+        "spec.template.metadata.labels" => error.body().contains("`selector` does not match"),
+        _ => false,
+    }
 }
 
 /// Names of priority classes that are not for people. The API server asks admission, which

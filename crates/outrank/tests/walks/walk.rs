@@ -68,6 +68,7 @@ pub(crate) fn walk(kubectl: &Kubectl, topic: &str, is_known: impl Fn(u64) -> boo
                 if let Some(watch) = &watch
                     && stream::begins_before(topic) == Some(command.number)
                 {
+                    place.stand_in.start_pods();
                     let started = place.command(topic, watch.number, &watch.line);
                     stream = Some(Stream::begin(started, place.folder.path()));
                 }
@@ -213,6 +214,9 @@ impl Place {
                 self.stand_in
                     .free(|| std::thread::sleep(Duration::from_secs(4)));
             }
+            ("07-limited-resources", 3) => {
+                self.run(topic, command.number, &command.line);
+            }
             ("09-taints", 52) => {
                 self.run(topic, command.number, &command.line);
                 wait_until_all_are_bound(&self.api);
@@ -345,7 +349,7 @@ fn of_topic(answer: &Answer, about: &[&str]) -> Answer {
 fn is_at_once(topic: &str, number: u64) -> bool {
     matches!(
         (topic, number),
-        ("10-apply-patch", 41) | ("13-short-walk", 5)
+        ("07-limited-resources", 22 | 23) | ("10-apply-patch", 41) | ("13-short-walk", 5)
     )
 }
 
@@ -378,7 +382,11 @@ fn is_question(line: &str) -> bool {
 /// Whether a command waits for pods to start or to go.
 fn waits(line: &str) -> bool {
     let has = |wanted: &str| line.split_whitespace().any(|word| word == wanted);
-    let deletes = has("delete") || (has("replace") && has("--force"));
+    // Who deletes by force waits for nobody; who replaces so does.
+    let deletes = match has("--force") {
+        true => has("replace"),
+        false => has("delete"),
+    };
     (deletes && !line.contains("--wait=false"))
         || has("drain")
         || line.contains("rollout status")
@@ -388,11 +396,9 @@ fn waits(line: &str) -> bool {
 }
 
 fn told(topic: &str, command: &Command, found: &Answer) -> String {
-    let Command {
-        number,
-        line,
-        answer,
-    } = command;
+    let Command { number, line, .. } = command;
+    let about = about(topic, *number);
+    let (found, answer) = (of_topic(found, about), of_topic(&command.answer, about));
     let mut told = format!("{topic} {number}: {line}\n");
     if found.exit != answer.exit {
         told.push_str(&format!(

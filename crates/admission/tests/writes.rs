@@ -126,6 +126,7 @@ fn custom_resources_have_their_metadata_looked_at() {
         verbs: Vec::new(),
         subresources: vec!["status".into()],
         type_name: None,
+        schema: None,
     };
     let attributes = Attributes {
         namespace: "shop",

@@ -440,7 +440,10 @@ fn ports(spec: &Value, here: &Here<'_>, warnings: &mut Warnings) {
             let ports_here = container_here.field("ports");
             for (index, port) in container.list("ports").iter().enumerate() {
                 let here = ports_here.index(index);
-                let number = port.number("containerPort").unwrap_or(0);
+                // A port without a number is wrong already.
+                let Some(number) = port.number("containerPort").filter(|it| *it != 0) else {
+                    continue;
+                };
                 let others = all.entry((number, port.text("protocol"))).or_default();
                 for (other_path, other) in others.iter() {
                     if let Some(how) = conflict(port, other) {

@@ -91,8 +91,10 @@ pub(crate) fn normal(text: &str) -> String {
     }
     // The order of headers says nothing.
     lines.get_mut(1..).unwrap_or_default().sort_unstable();
-    // For what a client waits on its way depends on how often it looks.
-    let is_on_the_way = |line: &&str| line.starts_with("Waiting for deployment");
+    // For what a client waits on its way depends on how often it looks, and how slow it is.
+    let is_on_the_way = |line: &&str| {
+        line.starts_with("Waiting for deployment") || line.contains("client-side throttling")
+    };
     let body = canonical(body);
     let told = body.lines().filter(|line| !is_on_the_way(line));
     lines.extend(told.map(normal_line));

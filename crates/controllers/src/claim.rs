@@ -66,9 +66,9 @@ pub(crate) fn owned<'w, T: Typed>(
     let uid = &owner.metadata().uid;
     let is_own = move |stored: &&Arc<Stored>| {
         let controller = stored.metadata().controller();
-        controller.is_some_and(|it| it.uid == *uid) && stored.get::<T>().is_some()
+        controller.is_some_and(|it| it.uid == *uid)
     };
-    world.dependents(uid).filter(is_own)
+    world.dependents_of_kind(uid, T::KIND).filter(is_own)
 }
 
 /// The reference of an object that `owner` manages.

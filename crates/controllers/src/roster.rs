@@ -13,6 +13,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use outrank_api::decode::Typed;
 use outrank_api::labels::Selector;
 use outrank_api::types::Pod;
 
@@ -150,8 +151,8 @@ impl<S: Sums> Roster<S> {
     fn made(world: &World, owner: &Stored, selector: &Selector, basis: &S::Basis) -> Self {
         let metadata = owner.metadata();
         let mut roster = Self::empty(&metadata.namespace, selector, basis);
-        for stored in world.dependents(&metadata.uid) {
-            if owner_uid(stored) == Some(&metadata.uid) && stored.get::<Pod>().is_some() {
+        for stored in world.dependents_of_kind(&metadata.uid, Pod::KIND) {
+            if owner_uid(stored) == Some(&metadata.uid) {
                 roster.take_in(&stored.key(), stored);
             }
         }

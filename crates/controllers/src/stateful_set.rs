@@ -190,6 +190,7 @@ impl StatefulSetController {
         let basis = Basis {
             name: set.metadata.name.clone(),
             min_ready_seconds: set.spec.min_ready_seconds,
+            has_claims: !set.spec.volume_claim_templates.is_empty(),
         };
         let roster = self.rosters.of(world, stored, &selector, &basis);
         roster.sums.settle(now);
@@ -340,7 +341,7 @@ impl<'w> Turn<'w> {
 
     /// Sees to all members, in no order.
     fn make_at_once(&self, plan: &mut Plan) -> bool {
-        for (ordinal, member) in self.sums.unsettled(self.wanted()) {
+        for (ordinal, member) in self.sums.needy(self.wanted()) {
             let member = &member;
             if let Some(delete) = replace_ended(member) {
                 plan.step(delete);
@@ -348,9 +349,6 @@ impl<'w> Turn<'w> {
             }
             if member.pod.status.phase == "Pending" {
                 plan.step(self.missing_claims(ordinal));
-            }
-            if let Availability::At(time) = self.availability(member) {
-                plan.look_at(time);
             }
             plan.step(put_right(ordinal, member));
         }
@@ -421,6 +419,15 @@ impl<'w> Turn<'w> {
         let allowed = allowed
             .map_or(1, |it| scaled(Some(it), count, false))
             .max(1);
+        let first = wanted.start.saturating_add(self.partition());
+        let most = usize::try_from(allowed).unwrap_or(0);
+        let mut outdated = self
+            .sums
+            .outdated(self.update.name(), first..wanted.end, most);
+        // Who is down is counted only if that matters.
+        if outdated.is_empty() {
+            return Vec::new();
+        }
         let down = self.sums.unsettled(wanted.clone());
         let down = down.filter(|(_, it)| !self.is_up(it)).count();
         let missing = self.sums.missing(&wanted);
@@ -429,10 +436,7 @@ impl<'w> Turn<'w> {
             .saturating_add(missing);
         let down = i32::try_from(down).unwrap_or(i32::MAX);
         let room = usize::try_from(allowed.saturating_sub(down)).unwrap_or(0);
-        let first = wanted.start.saturating_add(self.partition());
-        let outdated = self
-            .sums
-            .outdated(self.update.name(), first..wanted.end, room);
+        outdated.truncate(room);
         let outdated = outdated.into_iter().filter_map(|it| self.sums.member(it));
         outdated.map(|it| Write::delete(it.stored)).collect()
     }

@@ -473,6 +473,21 @@ impl World {
             .flat_map(Objects::values)
     }
 
+    /// The objects of a kind that name the owner with this uid, by name.
+    pub fn dependents_of_kind(
+        &self,
+        uid: &str,
+        kind: impl Into<Kind>,
+    ) -> impl Iterator<Item = &Arc<Stored>> {
+        let kind = kind.into();
+        let first = Key::new(kind.clone(), "", "");
+        let objects = self.dependents.get(uid).into_iter();
+        let from_here = objects.flat_map(move |objects| objects.range(first.clone()..));
+        from_here
+            .take_while(move |(key, _)| key.kind == kind)
+            .map(|(_, stored)| stored)
+    }
+
     /// Objects of a type in a namespace that no controller manages, by name.
     pub fn orphans<'a, T: Typed>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a T> {
         self.orphans_stored::<T>(namespace)

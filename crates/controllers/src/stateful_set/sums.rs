@@ -18,6 +18,8 @@ pub(super) struct Basis {
     /// The name of the set.
     pub(super) name: String,
     pub(super) min_ready_seconds: i32,
+    /// Whether its pods have claims.
+    pub(super) has_claims: bool,
 }
 
 /// Sums over the pods of a set whose names are its.
@@ -31,6 +33,9 @@ pub(super) struct SetSums {
     available_at: BTreeSet<(i64, i64)>,
     /// Those that are not available, are going, or lack a label of their name.
     unsettled: BTreeSet<i64>,
+    /// Those that something may have to be done about, even if they are not to be waited for: they
+    /// have ended, may lack claims, or lack a label of their name.
+    needy: BTreeSet<i64>,
     /// By revision, those that are not going; and how many have it in all.
     revisions: BTreeMap<Option<String>, (BTreeSet<i64>, usize)>,
 }
@@ -86,6 +91,13 @@ impl SetSums {
         members.filter_map(|(ordinal, stored)| Some((*ordinal, member(stored)?)))
     }
 
+    /// The pods in this range that something may have to be done about, by ordinal.
+    pub(super) fn needy(&self, ordinals: Range<i64>) -> impl Iterator<Item = (i64, Member<'_>)> {
+        let ordinals = ordinals.start..ordinals.end.max(ordinals.start);
+        let needy = self.needy.range(ordinals);
+        needy.filter_map(|ordinal| Some((*ordinal, self.member(*ordinal)?)))
+    }
+
     /// The pods in this range that something may have to be done about, or that are to be waited
     /// for: by ordinal.
     pub(super) fn unsettled(
@@ -131,6 +143,11 @@ impl SetSums {
         range.filter(|ordinal| !self.members.contains_key(ordinal))
     }
 
+    fn is_needy(&self, ordinal: i64, pod: &Pod) -> bool {
+        let may_lack_claims = self.basis.has_claims && pod.status.phase == "Pending";
+        pod.is_finished() || may_lack_claims || !has_identity(ordinal, pod)
+    }
+
     fn availability(&self, pod: &Pod) -> Availability {
         match pod.status.phase == "Running" {
             true => Availability::of(pod, self.basis.min_ready_seconds, i64::MIN),
@@ -149,6 +166,7 @@ impl Sums for SetSums {
             ready: 0,
             available_at: BTreeSet::new(),
             unsettled: BTreeSet::new(),
+            needy: BTreeSet::new(),
             revisions: BTreeMap::new(),
         }
     }
@@ -165,6 +183,9 @@ impl Sums for SetSums {
         }
         if availability != Availability::Now || !is_settled_once_available(ordinal, pod) {
             self.unsettled.insert(ordinal);
+        }
+        if self.is_needy(ordinal, pod) {
+            self.needy.insert(ordinal);
         }
         let revision = member_revision(pod).cloned();
         let (staying, count) = self.revisions.entry(revision).or_default();
@@ -184,6 +205,7 @@ impl Sums for SetSums {
             self.available_at.remove(&(time, ordinal));
         }
         self.unsettled.remove(&ordinal);
+        self.needy.remove(&ordinal);
         let revision = member_revision(pod).cloned();
         if let Some((staying, count)) = self.revisions.get_mut(&revision) {
             staying.remove(&ordinal);
@@ -193,6 +215,13 @@ impl Sums for SetSums {
             }
         }
     }
+}
+
+/// Whether a pod has all labels that its name says.
+fn has_identity(ordinal: i64, pod: &Pod) -> bool {
+    let labels = &pod.metadata.labels;
+    let mut identity = identity_labels(ordinal, pod).into_iter();
+    identity.all(|(key, value)| labels.get(key) == Some(&value))
 }
 
 fn member(stored: &Arc<Stored>) -> Option<Member<'_>> {
@@ -206,7 +235,5 @@ fn member_revision(pod: &Pod) -> Option<&String> {
 
 /// Whether there is nothing to do about a pod that is available.
 fn is_settled_once_available(ordinal: i64, pod: &Pod) -> bool {
-    let labels = &pod.metadata.labels;
-    let mut identity = identity_labels(ordinal, pod).into_iter();
-    !is_going(pod) && identity.all(|(key, value)| labels.get(key) == Some(&value))
+    !is_going(pod) && has_identity(ordinal, pod)
 }

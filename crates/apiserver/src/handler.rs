@@ -595,7 +595,10 @@ impl Call<'_> {
 
 /// YAML as JSON text; JSON is YAML, too.
 fn yaml_as_json(body: &[u8]) -> Result<String, Status> {
-    let values = outrank_api::document::values(body);
+    // Files may be compressed, bodies may not: what they hold then has no limit.
+    let text = std::str::from_utf8(body);
+    let text = text.map_err(|_| Status::bad_request("the body is not valid UTF-8"))?;
+    let values = outrank_api::document::values(text.as_bytes());
     let values = values
         .map_err(|error| Status::bad_request(format!("error converting YAML to JSON: {error}")))?;
     match <[Value; 1]>::try_from(values) {

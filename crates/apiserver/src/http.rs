@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Request, Response};
@@ -26,7 +26,7 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use outrank_api::status::{Reason, Status, warning_header};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use uuid::Uuid;
@@ -34,6 +34,7 @@ use uuid::Uuid;
 use crate::answer::{Answer, Body};
 use crate::front::Front;
 use crate::handler;
+use crate::request::RequestInfo;
 
 pub use body::AnswerBody;
 pub use limits::Limits;
@@ -167,6 +168,7 @@ async fn serve_connection(
         .timer(TokioTimer::new())
         .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
         .max_concurrent_streams(limits.streams)
+        .max_send_buf_size(body::PIECE_BYTES)
         .keep_alive_interval(limits.keep_alive)
         .keep_alive_timeout(limits.keep_alive_timeout);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
@@ -257,8 +259,17 @@ async fn answer_to(
         Ok(user) => user,
         Err(status) => return (Answer::status(&status), verb),
     };
-    let body = match read_body(&shared.limits, &head.headers, incoming).await {
-        Ok(body) => body,
+    // Who may not do what he asks is not listened to any further.
+    if !incoming.is_end_stream() {
+        let query = head.uri.query().unwrap_or_default();
+        let info = RequestInfo::parse(head.method.as_str(), path, query);
+        if let Err(status) = shared.front.authorize(&user, &info) {
+            return (Answer::status(&status), verb);
+        }
+    }
+    // The permit counts the body until the answer is there.
+    let (body, _permit) = match read_body(shared, &head.headers, incoming).await {
+        Ok(read) => read,
         Err(status) => return (Answer::status(&status), verb),
     };
     let text = |name: HeaderName| {
@@ -279,25 +290,43 @@ async fn answer_to(
         user: &user,
         body,
     };
+    // Long lists are made one after the other: at once they would take no less time, but memory.
+    let is_read = matches!(head.method, hyper::Method::GET | hyper::Method::HEAD);
+    let _turn = match is_read {
+        true => shared.permits.read().await,
+        false => None,
+    };
     // Decisions take a while, and a durable store waits for the disk: others go on meanwhile.
     let answer = tokio::task::block_in_place(|| handler::handle(&shared.front, &request));
     (answer, verb)
 }
 
 async fn read_body(
-    limits: &Limits,
+    shared: &Shared,
     headers: &HeaderMap,
     incoming: Incoming,
-) -> Result<Bytes, Status> {
+) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Status> {
+    let limits = &shared.limits;
     let too_large = || Status::too_large(format!("limit is {}", limits.body_bytes));
     let announced = headers.get(header::CONTENT_LENGTH);
     let announced = announced.and_then(|it| it.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|bytes| bytes > limits.body_bytes) {
         return Err(too_large());
     }
+    if incoming.is_end_stream() {
+        return Ok((Bytes::new(), None));
+    }
+    let kind = headers.get(header::CONTENT_TYPE);
+    let is_yaml = kind.is_some_and(|it| it.to_str().is_ok_and(|it| it.contains("yaml")));
+    let weight = if is_yaml { limits::YAML_WEIGHT } else { 1 };
+    let bytes = announced.unwrap_or(limits.body_bytes);
+    let permit = shared.permits.body(bytes.saturating_mul(weight));
+    let Ok(permit) = tokio::time::timeout(limits.wait, permit).await else {
+        return Err(too_many_requests());
+    };
     let whole = Limited::new(incoming, limits.body_bytes).collect();
     match tokio::time::timeout(limits.body, whole).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Ok(collected)) => Ok((collected.to_bytes(), permit)),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(Status::bad_request("the body could not be read")),
         Err(_) => Err(Status {
@@ -351,9 +380,40 @@ fn write_headers(headers: &mut HeaderMap, answer: &Answer) {
     if answer.retry_after_seconds > 0 {
         set(header::RETRY_AFTER, &answer.retry_after_seconds.to_string());
     }
-    for warning in &answer.warnings {
-        set(header::WARNING, &warning_header(warning));
+    for warning in told(&answer.warnings) {
+        set(header::WARNING, &warning_header(&warning));
     }
+}
+
+/// The warnings that fit into the head of an answer: all of them, or the beginnings of as many as
+/// may be told. Clients limit heads, too.
+///
+/// Source: `k8s.io/apiserver/pkg/endpoints/filters/warning.go`, Kubernetes 1.36.
+fn told(warnings: &[String]) -> Vec<String> {
+    const CHARACTERS_MAX: usize = 4 * 1024;
+    const CHARACTERS_OF_ONE: usize = 256;
+    let count = |text: &String| text.chars().take(CHARACTERS_MAX + 1).count();
+    if warnings
+        .iter()
+        .take(CHARACTERS_MAX)
+        .map(count)
+        .sum::<usize>()
+        <= CHARACTERS_MAX
+    {
+        return warnings.iter().take(CHARACTERS_MAX).cloned().collect();
+    }
+    let mut left = CHARACTERS_MAX;
+    let shortened = warnings.iter().map(|text| {
+        let start: String = text.chars().take(CHARACTERS_OF_ONE).collect();
+        start
+    });
+    let fitting = shortened.take_while(|text| {
+        let characters = text.chars().count();
+        let fits = characters <= left;
+        left = left.saturating_sub(characters);
+        fits
+    });
+    fitting.collect()
 }
 
 fn accepts_gzip(headers: &HeaderMap) -> bool {
@@ -363,4 +423,20 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
         text.split(',')
             .any(|it| it.split(';').next().unwrap_or("").trim() == "gzip")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_fit_into_a_head() {
+        let few = vec!["a".repeat(1000), "b".repeat(1000)];
+        assert_eq!(told(&few), few);
+        let many = vec!["\u{e4}".repeat(300); 100_000];
+        let told = told(&many);
+        assert_eq!(told.len(), 16);
+        assert!(told.iter().all(|it| it.chars().count() == 256));
+        assert_eq!(super::told(&vec![String::new(); 100_000]).len(), 4096);
+    }
 }

@@ -241,6 +241,22 @@ fn with_version(
     })
 }
 
+/// How many lists and objects may be inside each other in a stored object, owners of fields included.
+/// Readers of JSON, ours and those of clients, go no deeper than 127, and objects are sent inside of
+/// lists, events and tables.
+pub const STORED_DEPTH_MAX: usize = 120;
+
+/// Refuses an object that could not be read again.
+fn check_depth(value: &Value) -> Result<(), Status> {
+    match outrank_api::document::depth(value) <= STORED_DEPTH_MAX {
+        true => Ok(()),
+        false => Err(Status::bad_request(format!(
+            "the object has more than {STORED_DEPTH_MAX} lists and objects inside each other, the \
+             owners of its fields included"
+        ))),
+    }
+}
+
 /// What a client is told of a write that the store did not take, and that it is no use to repeat.
 fn refused_commit(error: &CommitError, target: &Target) -> Status {
     let resource = target.served.resource.resource();

@@ -27,14 +27,12 @@ const BOOKMARKS_EVERY: Duration = Duration::from_secs(60);
 /// How long a client may take to read what it was sent, before it gets no more.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Longer answers are sent in pieces of so many bytes.
-pub(super) const PIECE_BYTES: usize = 256 * 1024;
+/// Longer answers are sent in pieces of so many bytes, and so are events. A client with many
+/// requests that reads none of the answers has a few of these held for each.
+pub(super) const PIECE_BYTES: usize = 32 * 1024;
 
 /// How many pieces wait for a client that reads slowly.
-const PIECES_MAX: usize = 4;
-
-/// How many batches of events wait for a client that reads slowly.
-const BATCHES_MAX: usize = 2;
+const PIECES_MAX: usize = 1;
 
 /// The body of an answer.
 pub struct AnswerBody(Content);
@@ -81,7 +79,7 @@ impl AnswerBody {
         is_ending: watch::Receiver<bool>,
         permit: OwnedSemaphorePermit,
     ) -> Self {
-        let (sender, receiver) = mpsc::channel(BATCHES_MAX);
+        let (sender, receiver) = mpsc::channel(PIECES_MAX);
         tokio::spawn(async move {
             send_events(watch, clock, is_ending, sender).await;
             drop(permit);
@@ -110,6 +108,9 @@ async fn send_events(
         let events = watching.next_batch();
         for event in &events {
             writer.write(&mut out, event, clock.now());
+            if out.len() >= PIECE_BYTES && !send(&sender, &mut out).await {
+                return;
+            }
         }
         let now = Instant::now();
         let is_over = now >= end || *is_ending.borrow();
@@ -122,11 +123,8 @@ async fn send_events(
             };
             writer.write(&mut out, &bookmark, clock.now());
         }
-        if !out.is_empty() {
-            let sent = tokio::time::timeout(PATIENCE, sender.send(out.into()));
-            if !matches!(sent.await, Ok(Ok(()))) {
-                return;
-            }
+        if !out.is_empty() && !send(&sender, &mut out).await {
+            return;
         }
         let is_failed = matches!(events.last(), Some(WatchEvent::Error(_)));
         if is_failed || is_over {
@@ -147,6 +145,13 @@ async fn send_events(
             _ = is_ending.wait_for(|it| *it) => {}
         }
     }
+}
+
+/// Sends what has been written. Whether the client takes it.
+async fn send(sender: &mpsc::Sender<Bytes>, out: &mut Vec<u8>) -> bool {
+    let piece = std::mem::take(out).into();
+    let sent = tokio::time::timeout(PATIENCE, sender.send(piece));
+    matches!(sent.await, Ok(Ok(())))
 }
 
 impl Body for AnswerBody {

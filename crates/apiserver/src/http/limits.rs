@@ -8,6 +8,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Answers at least as long as this are compressed for those who take it; as upstream does.
 pub(super) const GZIP_BYTES_MIN: usize = 128 * 1024;
 
+/// Bodies up to this many bytes are not counted: there are no more of them than requests.
+const SMALL_BODY_BYTES: usize = 32 * 1024;
+
+/// Reading YAML takes so many times the memory that JSON takes.
+pub(super) const YAML_WEIGHT: usize = 8;
+
 /// What clients may ask for, and how long they may take.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -15,6 +21,9 @@ pub struct Limits {
     pub connections: usize,
     /// Requests at a time that are not watches; more are told to come back.
     pub requests: usize,
+    /// Answers to reads that are made at a time, so that long lists do not all take memory at once;
+    /// others wait for their turn.
+    pub reads: usize,
     /// Watches at a time.
     pub watches: usize,
     /// Bytes of long answers that wait to be read by slow clients, all together.
@@ -23,6 +32,11 @@ pub struct Limits {
     pub streams: u32,
     /// Bytes of a body; the same as upstream's.
     pub body_bytes: usize,
+    /// Bytes of large bodies that are read and worked on at a time, all together; YAML counts
+    /// several times. Further ones wait.
+    pub bodies_bytes: usize,
+    /// How long they wait before they are told to come back.
+    pub wait: Duration,
     /// Bytes of the head of a request.
     pub head_bytes: usize,
     /// Headers of a request.
@@ -48,10 +62,13 @@ impl Default for Limits {
         Self {
             connections: 4_096,
             requests: 600,
+            reads: std::thread::available_parallelism().map_or(4, |it| it.get().max(4)),
             watches: 20_000,
             answer_bytes: 1024 * 1024 * 1024,
             streams: 1_000,
             body_bytes: 3 * 1024 * 1024,
+            bodies_bytes: 64 * 1024 * 1024,
+            wait: Duration::from_secs(10),
             head_bytes: 64 * 1024,
             headers: 100,
             handshake: Duration::from_secs(10),
@@ -69,10 +86,14 @@ impl Default for Limits {
 pub(super) struct Permits {
     connections: Arc<Semaphore>,
     requests: Arc<Semaphore>,
+    reads: Arc<Semaphore>,
     watches: Arc<Semaphore>,
     /// In KiB.
     answers: Arc<Semaphore>,
     answer_kib: usize,
+    /// In KiB.
+    bodies: Arc<Semaphore>,
+    body_kib: usize,
 }
 
 impl Permits {
@@ -81,9 +102,12 @@ impl Permits {
         Self {
             connections: of(limits.connections),
             requests: of(limits.requests),
+            reads: of(limits.reads.max(1)),
             watches: of(limits.watches),
             answers: of(limits.answer_bytes / 1024),
             answer_kib: limits.answer_bytes / 1024,
+            bodies: of(limits.bodies_bytes / 1024),
+            body_kib: limits.bodies_bytes / 1024,
         }
     }
 
@@ -93,6 +117,21 @@ impl Permits {
 
     pub(super) fn request(&self) -> Option<OwnedSemaphorePermit> {
         self.requests.clone().try_acquire_owned().ok()
+    }
+
+    /// To make the answer to a read, as soon as it is its turn.
+    pub(super) async fn read(&self) -> Option<OwnedSemaphorePermit> {
+        self.reads.clone().acquire_owned().await.ok()
+    }
+
+    /// For a body of so many bytes, as soon as it finds its place. One that is larger than all may
+    /// be waits for all; a small one needs none.
+    pub(super) async fn body(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        if bytes <= SMALL_BODY_BYTES {
+            return None;
+        }
+        let kib = u32::try_from((bytes / 1024).min(self.body_kib)).ok()?;
+        self.bodies.clone().acquire_many_owned(kib).await.ok()
     }
 
     /// For a long answer of so many bytes. One that is larger than all may be waits for all.

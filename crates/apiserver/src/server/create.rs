@@ -9,7 +9,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::quota::Quotas;
-use super::{ApiServer, Target, WriteOptions, Written, refused_commit, with_version};
+use super::{ApiServer, Target, WriteOptions, Written, check_depth, refused_commit, with_version};
 use crate::stored_object::StoredObject;
 use crate::versions;
 use crate::{custom_types, generated_name};
@@ -93,6 +93,7 @@ impl ApiServer {
         value: Value,
         options: &WriteOptions,
     ) -> Result<Arc<StoredObject>, Status> {
+        check_depth(&value)?;
         loop {
             let quotas = Quotas::of(self, target, &value, None, options.dry_run)?;
             if self.store().get(key).is_some() {

@@ -4,7 +4,7 @@ use outrank_api::status::Status;
 use outrank_store::{Key, Operation};
 use serde_json::Value;
 
-use super::{ApiServer, Target, WriteOptions, refused_commit, with_version};
+use super::{ApiServer, Target, WriteOptions, check_depth, refused_commit, with_version};
 use crate::versions;
 
 impl ApiServer {
@@ -58,6 +58,7 @@ impl ApiServer {
         if !object["metadata"]["creationTimestamp"].is_string() {
             object["metadata"]["creationTimestamp"] = self.now().into();
         }
+        check_depth(&object)?;
         let key = Key::new(&*served.store_name, &*namespace, &*name);
         let operation = match self.store().get(&key) {
             Some(entry) => Operation::Update {

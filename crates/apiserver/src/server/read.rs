@@ -14,13 +14,16 @@ use outrank_api::field_error::FieldError;
 use outrank_api::fields::{FieldRequirement, FieldSelector};
 use outrank_api::labels::Selector;
 use outrank_api::status::{Qualified, Reason, Status, StatusCause, StatusDetails};
-use outrank_store::{Entry, Key, List, ListError, ListQuery, Range};
+use outrank_store::{Entry, Key, ListError, ListQuery, Range};
 use serde_json::{Value, json};
 
 use super::{ApiServer, Target};
 use crate::request::Query;
 use crate::selectable_fields::SelectableFields;
 use crate::stored_object::{Selection, StoredObject};
+
+/// How many objects are looked at in one go at least, if a list with a limit selects some.
+const LOOKED_AT: usize = 1_000;
 
 /// What is asked of a list or a watch.
 #[derive(Clone, Debug, Default)]
@@ -69,42 +72,53 @@ impl ApiServer {
     /// If the version is forgotten or in the future, or a parameter is wrong.
     pub fn list(&self, target: &Target, options: &ListOptions) -> Result<Listed, Status> {
         let range = range_of(target);
-        let (mut after, at) = self.start_of(target, options)?;
+        let (mut after, mut at) = self.start_of(target, options)?;
+        let is_everything = options.selection.is_everything();
         let mut found = Vec::new();
         loop {
-            let limit = match options.limit {
-                0 => None,
-                limit => Some(limit - found.len()),
-            };
+            let wanted = options.limit.saturating_sub(found.len());
             let query = ListQuery {
-                limit,
+                limit: match (options.limit, is_everything) {
+                    (0, _) => None,
+                    (_, true) => Some(wanted),
+                    // Where few are selected many are looked at.
+                    (_, false) => Some(wanted.max(LOOKED_AT)),
+                },
                 after: after.clone(),
                 at,
             };
             let list = self.store().list(&range, query);
-            let List {
-                entries,
-                version,
-                more,
-            } = list.map_err(|error| not_listed(&error, at, after.as_ref()))?;
-            let is_whole = more.is_none();
+            let list = list.map_err(|error| not_listed(&error, at, after.as_ref()))?;
+            let version = list.version;
+            let mut entries = list.entries.into_iter();
             let is_selected = |entry: &Entry<StoredObject>| {
                 entry.value.is_selected(&entry.key, &options.selection)
             };
-            found.extend(entries.into_iter().filter(is_selected));
-            let is_full = options.limit > 0 && found.len() >= options.limit;
-            if is_whole || is_full {
-                let more = more.filter(|_| is_full);
-                let token = more.as_ref().map(|it| token(version, &it.last_key));
-                let is_counted = options.selection.is_everything();
-                return Ok(Listed {
-                    entries: found,
-                    version,
-                    token: token.unwrap_or_default(),
-                    remaining_count: more.filter(|_| is_counted).map(|it| it.remaining_count),
-                });
+            let is_full = |found: &[_]| options.limit > 0 && found.len() >= options.limit;
+            while !is_full(&found)
+                && let Some(entry) = entries.next()
+            {
+                if is_selected(&entry) {
+                    found.push(entry);
+                }
             }
-            after = more.map(|it| it.last_key);
+            if !is_full(&found)
+                && let Some(more) = list.more
+            {
+                // All pieces are of one moment.
+                (after, at) = (Some(more.last_key), Some(version));
+                continue;
+            }
+            let is_last = entries.len() == 0 && list.more.is_none();
+            let last = found.last().filter(|_| !is_last);
+            let token = last.map(|entry| token(version, &entry.key));
+            let counted = list.more.filter(|_| is_everything);
+            return Ok(Listed {
+                entries: found,
+                version,
+                token: token.unwrap_or_default(),
+                remaining_count: counted.map(|it| it.remaining_count),
+            });
         }
     }
 

@@ -13,7 +13,7 @@ use outrank_store::{CommitError, Entry, Operation};
 use serde_json::{Value, json};
 
 use super::quota::Quotas;
-use super::{ApiServer, Target, WriteOptions, Written, refused_commit, with_version};
+use super::{ApiServer, Target, WriteOptions, Written, check_depth, refused_commit, with_version};
 use crate::stored_object::StoredObject;
 use crate::{custom_types, versions};
 
@@ -130,6 +130,7 @@ impl ApiServer {
         if value == *live {
             return Ok(answer(entry.value.clone(), warnings));
         }
+        check_depth(&value)?;
         let quotas = Quotas::of(self, target, &value, Some(live), options.dry_run)?;
         if options.dry_run {
             let object = Arc::new(StoredObject::new(&entry.key.resource, value));

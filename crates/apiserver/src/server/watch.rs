@@ -10,11 +10,10 @@
 //! is told that it expired. Sources, Kubernetes 1.36:
 //! `k8s.io/apiserver/pkg/storage/cacher/{cacher,cache_watcher}.go`, KEP-3157 (watch-list).
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use outrank_api::status::Status;
-use outrank_store::{Change, ChangeKind, Entry, Key, ListError, ListQuery, Watch};
+use outrank_store::{Change, ChangeKind, Entry, Key, ListError, ListQuery, Range, Store, Watch};
 use serde_json::Value;
 
 use super::read::{ListOptions, expired, range_of, version_of};
@@ -22,8 +21,8 @@ use super::{ApiServer, Target};
 use crate::request::Query;
 use crate::stored_object::{Selection, StoredObject};
 
-/// How many events are taken at once.
-const BATCH: usize = 512;
+/// How many events are taken at once. They are held until the client has read them.
+const BATCH: usize = 256;
 
 /// What a watch begins with.
 #[derive(Clone, Debug, Default)]
@@ -80,12 +79,22 @@ pub enum WatchEvent {
 pub struct Watching {
     watch: Watch<StoredObject>,
     selection: Selection,
-    initial: VecDeque<Entry<StoredObject>>,
+    initial: Option<Initial>,
     /// The version of the initial events, if their end is still to be told.
     ends_initial_events: Option<u64>,
     /// Only what is newer is told.
     after: u64,
     is_over: bool,
+}
+
+/// The objects with which a watch begins, as far as they are not told. They are listed piece by
+/// piece, so that watches whose clients read slowly hold no more than a piece.
+struct Initial {
+    store: Store<StoredObject>,
+    entries: Vec<Entry<StoredObject>>,
+    /// After which key the next piece begins; none if this is the last.
+    after: Option<Key>,
+    version: u64,
 }
 
 impl ApiServer {
@@ -98,20 +107,28 @@ impl ApiServer {
         let range = range_of(target);
         let version = version_of(&options.list.resource_version)?.unwrap_or(0);
         let has_initial = options.sends_initial_events.unwrap_or(version == 0);
-        let mut initial = VecDeque::new();
+        let mut initial = None;
         let mut after = version;
         if has_initial {
-            let list = self.store().list(&range, ListQuery::default());
+            let query = ListQuery {
+                limit: Some(BATCH),
+                ..ListQuery::default()
+            };
+            let list = self.store().list(&range, query);
             let list = list.map_err(|error| Status::internal_error(&error))?;
             after = list.version;
-            initial = list.entries.into();
+            initial = Some(Initial {
+                store: self.store().clone(),
+                entries: list.entries,
+                after: list.more.map(|it| it.last_key),
+                version: list.version,
+            });
         }
         let newest = self.store().version();
         let watch = match self.store().watch(&range, after.min(newest)) {
             Ok(watch) => watch,
             Err(ListError::Gone { oldest }) => {
-                let why = format!("too old resource version: {version} ({oldest})");
-                return Err(expired(&why));
+                return Err(too_old(version, oldest));
             }
             Err(error) => return Err(Status::internal_error(&error)),
         };
@@ -131,11 +148,21 @@ impl Watching {
     /// What there is to tell now; empty if nothing has happened. After an error comes no more.
     pub fn next_batch(&mut self) -> Vec<WatchEvent> {
         let mut events = Vec::new();
-        while let Some(entry) = self.initial.pop_front() {
-            if entry.value.is_selected(&entry.key, &self.selection) {
-                events.push(WatchEvent::Added(entry.key, entry.value));
+        while let Some(initial) = &mut self.initial {
+            for Entry { key, value, .. } in initial.entries.drain(..) {
+                if value.is_selected(&key, &self.selection) {
+                    events.push(WatchEvent::Added(key, value));
+                }
             }
-            if events.len() >= BATCH {
+            match initial.next(self.watch.range()) {
+                Ok(true) => {}
+                Ok(false) => self.initial = None,
+                Err(status) => {
+                    events.push(self.fail(status));
+                    return events;
+                }
+            }
+            if !events.is_empty() && self.initial.is_some() {
                 return events;
             }
         }
@@ -149,13 +176,8 @@ impl Watching {
             let changes = match self.watch.next_batch(BATCH) {
                 Ok(changes) => changes,
                 Err(gone) => {
-                    self.is_over = true;
-                    let why = format!(
-                        "too old resource version: {} ({})",
-                        self.position(),
-                        gone.oldest
-                    );
-                    events.push(WatchEvent::Error(Box::new(expired(&why))));
+                    let status = too_old(self.position(), gone.oldest);
+                    events.push(self.fail(status));
                     return events;
                 }
             };
@@ -168,10 +190,17 @@ impl Watching {
         events
     }
 
+    /// Ends the watch.
+    fn fail(&mut self, status: Status) -> WatchEvent {
+        self.is_over = true;
+        self.initial = None;
+        self.ends_initial_events = None;
+        WatchEvent::Error(Box::new(status))
+    }
+
     /// Waits until there may be something to tell.
     pub async fn changed(&mut self) {
-        let has_more = !self.initial.is_empty() || self.ends_initial_events.is_some();
-        if !has_more && self.watch.changed().await.is_err() {
+        if !self.has_initial_events() && self.watch.changed().await.is_err() {
             // The store is gone: nothing will ever change.
             std::future::pending::<()>().await;
         }
@@ -184,8 +213,38 @@ impl Watching {
 
     /// Whether objects that were there at the beginning are still to be told.
     pub fn has_initial_events(&self) -> bool {
-        !self.initial.is_empty() || self.ends_initial_events.is_some()
+        self.initial.is_some() || self.ends_initial_events.is_some()
     }
+}
+
+impl Initial {
+    /// Lists the next piece. Whether there is one.
+    ///
+    /// # Errors
+    ///
+    /// If the objects as they were are forgotten.
+    fn next(&mut self, range: &Range) -> Result<bool, Status> {
+        let Some(after) = self.after.take() else {
+            return Ok(false);
+        };
+        let query = ListQuery {
+            limit: Some(BATCH),
+            after: Some(after),
+            at: Some(self.version),
+        };
+        let list = self.store.list(range, query).map_err(|error| match error {
+            ListError::Gone { oldest } => too_old(self.version, oldest),
+            error => Status::internal_error(&error),
+        })?;
+        self.entries = list.entries;
+        self.after = list.more.map(|it| it.last_key);
+        Ok(true)
+    }
+}
+
+/// The watch has fallen too far behind.
+fn too_old(version: u64, oldest: u64) -> Status {
+    expired(&format!("too old resource version: {version} ({oldest})"))
 }
 
 /// What a client with a selection is told of a change.

@@ -28,6 +28,8 @@ pub(crate) type Tls = StreamOwned<ClientConnection, TcpStream>;
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     pub(crate) status: u16,
+    /// For the messages of tests that fail.
+    #[allow(dead_code)]
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }

@@ -8,6 +8,8 @@
 //! * [`hostile`], [`slow`] and [`crowd`]: clients that send nonsense, read and write slowly, or
 //!   come in thousands; others are answered all the while, and memory stays bounded.
 
+// The walks use what is not used here.
+#[allow(dead_code)]
 #[path = "../walks/api.rs"]
 mod api;
 mod attacks;

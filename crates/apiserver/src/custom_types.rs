@@ -109,6 +109,8 @@ pub(crate) fn check(
     if store_name != DEFINITIONS {
         return Ok(Vec::new());
     }
+    // A write that is not of the status loses the one it came with, and the versions in it.
+    default_definition(object);
     refuse(&match old {
         Some(old) => validate_update(object, old),
         None => validate(object),

@@ -408,6 +408,7 @@ struct Candidate {
     leases: Api<Lease>,
     /// As it was seen last.
     seen: Option<Lease>,
+    renewals: u32,
 }
 
 impl Candidate {
@@ -418,8 +419,11 @@ impl Candidate {
     /// Takes the lease as it was seen; with the code of a refusal.
     async fn take(&mut self) -> Result<(), u16> {
         let post = PostParams::default();
+        // A write that changes nothing makes no version, so every renewal has its own time.
+        self.renewals += 1;
+        let renewed = format!("2026-01-01T00:00:{:02}.000000Z", self.renewals);
         let spec = json!({"holderIdentity": self.name, "leaseDurationSeconds": 15,
-            "acquireTime": "2026-01-01T00:00:00.000000Z", "renewTime": "2026-01-01T00:00:00.5Z"});
+            "acquireTime": "2026-01-01T00:00:00.000000Z", "renewTime": renewed});
         let outcome = match &self.seen {
             None => {
                 let lease = object(json!({"metadata": {"name": "leader"}, "spec": spec}));
@@ -448,6 +452,7 @@ fn one_of_two_candidates_leads() {
             name,
             leases: Api::default_namespaced(client.clone()),
             seen: None,
+            renewals: 0,
         };
         let (mut one, mut two) = (candidate("one"), candidate("two"));
         one.look().await;

@@ -61,12 +61,15 @@ mod prune;
 pub mod schema;
 mod structural;
 mod validation;
+mod version_validation;
+mod warnings;
 
 pub use defaults::default_object;
 pub use definition::{
     Column, Definition, Names, Scale, Version, default_definition, remember_storage,
 };
-pub use definition_validation::{API_APPROVED, validate, validate_update, warnings};
+pub use definition_validation::{API_APPROVED, validate, validate_update};
 pub use names::{is_true, with_status};
 pub use prune::prune;
 pub use validation::validate_object;
+pub use warnings::warnings;

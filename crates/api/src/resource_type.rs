@@ -56,7 +56,7 @@ pub struct ResourceType {
     pub verbs: Vec<String>,
     /// Subresources, such as `status`.
     pub subresources: Vec<String>,
-    /// The type of its objects in the [schema](crate::schema); `None` if there is none, so that
+    /// The type of its objects in the [table](crate::schema); `None` if there is none, so that
     /// an object is `apiVersion`, `kind`, `metadata` and anything else.
     pub type_name: Option<&'static str>,
     /// What the definition of a custom resource says of its objects. `None` in types of the

@@ -8,10 +8,8 @@
 
 use serde_json::Value;
 
-use super::openapi::{self, Place};
-use super::schema::Schema;
-use super::structural::{self, flag, list, object, text};
-use super::{format, schema::ValueType};
+use super::structural::{flag, list, object, text};
+use super::version_validation::{columns, deprecation, scale, schema};
 use crate::diagnostic::Here;
 use crate::field_error::FieldError;
 use crate::names::{NameRule, dns1035_label_errors};
@@ -71,67 +69,6 @@ pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     stored_versions(new, spec, &mut errors);
     approval(new, Some(old), spec, &mut errors);
     errors
-}
-
-/// What the author of a definition should know: formats that are not looked at, sets that
-/// server-side apply does not merge, and, beyond upstream, what is not done here.
-pub fn warnings(crd: &Value) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let nothing = Value::Null;
-    let spec = crd.get("spec").unwrap_or(&nothing);
-    let (mut sets, mut has_rules) = (Vec::new(), false);
-    for version in list(spec, "versions") {
-        let Some(props) = version.pointer("/schema/openAPIV3Schema") else {
-            continue;
-        };
-        let schema = Schema::read(props);
-        unknown_formats(&schema, &mut warnings);
-        compound_sets(&schema, &mut sets);
-        has_rules |= schema.has_rules;
-    }
-    sets.sort_unstable();
-    sets.dedup();
-    warnings.extend(sets);
-    if has_rules {
-        warnings.push(
-            "x-kubernetes-validations are not evaluated by this server: objects that break these \
-             rules are accepted"
-                .to_owned(),
-        );
-    }
-    if text(spec.get("conversion").unwrap_or(&nothing), "strategy") == "Webhook" {
-        warnings.push(
-            "conversion webhooks are not called by this server: of objects that are stored in \
-             another version only the apiVersion is changed"
-                .to_owned(),
-        );
-    }
-    warnings
-}
-
-fn unknown_formats(schema: &Schema, warnings: &mut Vec<String>) {
-    if !format::is_known(schema) {
-        warnings.push(format!("unrecognized format {:?}", schema.format));
-    }
-    schema
-        .parts()
-        .for_each(|part| unknown_formats(part, warnings));
-}
-
-fn compound_sets(schema: &Schema, warnings: &mut Vec<String>) {
-    let items = schema.items.as_ref().and_then(|items| items.value_type);
-    if let (super::schema::ListType::Set, Some(items @ (ValueType::Array | ValueType::Object))) =
-        (&schema.list_type, items)
-    {
-        warnings.push(format!(
-            "x-kubernetes-list-type: set for items of type {:?} is not supported by server-side apply \
-             or CEL validation rules",
-            items.name()
-        ));
-    }
-    schema
-        .parts()
-        .for_each(|part| compound_sets(part, warnings));
 }
 
 fn name(crd: &Value, spec: &Value, errors: &mut Vec<FieldError>) {
@@ -244,27 +181,6 @@ fn versions(spec: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn deprecation(version: &Value, here: &Here<'_>, errors: &mut Vec<FieldError>) {
-    let Some(Value::String(warning)) = version.get("deprecationWarning") else {
-        return;
-    };
-    let rule = if !flag(version, "deprecated") {
-        "can only be set for deprecated versions".to_owned()
-    } else if warning.len() > 256 {
-        "must be <= 256 characters long".to_owned()
-    } else if warning.is_empty() {
-        "must not be an empty string".to_owned()
-    } else if let Some(at) = warning.find(char::is_control) {
-        format!(
-            "must only contain printable UTF-8 characters; non-printable character found at index {at}"
-        )
-    } else {
-        return;
-    };
-    let here = here.field("deprecationWarning");
-    errors.push(FieldError::invalid(&here, warning.as_str(), rule));
-}
-
 /// What all versions share.
 fn shared(spec: &Value, errors: &mut Vec<FieldError>) {
     let Some(version) = list(spec, "versions").first() else {
@@ -334,137 +250,6 @@ fn names(spec: &Value, errors: &mut Vec<FieldError>) {
             list_kind,
             rule,
         ));
-    }
-}
-
-fn schema(version: &Value, has_status: bool, here: &Here<'_>, errors: &mut Vec<FieldError>) {
-    let Some(schema) = version
-        .get("schema")
-        .and_then(|schema| object(schema, "openAPIV3Schema"))
-    else {
-        return;
-    };
-    let here = here.field("openAPIV3Schema");
-    if has_status {
-        root_of_status(schema, &here, errors);
-    }
-    if flag(schema, "nullable") {
-        let rule = "nullable cannot be true at the root";
-        errors.push(FieldError::forbidden(&here.field("nullable"), rule));
-    }
-    let mut own = structural::errors(schema, &here);
-    if own.is_empty() {
-        openapi::default_errors(schema, &here, &mut own);
-    }
-    errors.extend(own);
-    openapi::errors(schema, &here, Place::ROOT, errors);
-}
-
-/// If the status is written apart, its schema is `properties.status`, so nothing else at the
-/// root may be about it.
-fn root_of_status(schema: &Value, here: &Here<'_>, errors: &mut Vec<FieldError>) {
-    const FORBIDDEN: [&str; 12] = [
-        "additionalProperties",
-        "allOf",
-        "anyOf",
-        "default",
-        "enum",
-        "maxProperties",
-        "minProperties",
-        "not",
-        "nullable",
-        "oneOf",
-        "x-kubernetes-int-or-string",
-        "x-kubernetes-map-type",
-    ];
-    const ALLOWED: &str = "[Description Type Format Title Maximum ExclusiveMaximum Minimum \
-                           ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems \
-                           MultipleOf Required Items Properties ExternalDocs Example \
-                           XPreserveUnknownFields XValidations]";
-    let found = text(schema, "type");
-    if !matches!(found, "" | "object") {
-        let rule = "only \"object\" is allowed as the type at the root of the schema if the status \
-                    subresource is enabled";
-        errors.push(FieldError::invalid(&here.field("type"), found, rule));
-    } else if FORBIDDEN
-        .iter()
-        .any(|name| schema.get(*name).is_some_and(|it| !it.is_null()))
-    {
-        let rule = format!(
-            "only {ALLOWED} fields are allowed at the root of the schema if the status subresource is \
-             enabled"
-        );
-        errors.push(FieldError::invalid(here, schema, rule));
-    }
-}
-
-fn scale(version: &Value, here: &Here<'_>, errors: &mut Vec<FieldError>) {
-    let Some(scale) = version
-        .get("subresources")
-        .and_then(|subresources| object(subresources, "scale"))
-    else {
-        return;
-    };
-    for (name, prefixes, under) in [
-        ("specReplicasPath", &[".spec."][..], "under .spec"),
-        ("statusReplicasPath", &[".status."][..], "under .status"),
-        (
-            "labelSelectorPath",
-            &[".spec.", ".status."][..],
-            "under either .spec or .status",
-        ),
-    ] {
-        let (path, here) = (text(scale, name), here.field("scale"));
-        let here = here.field(name);
-        if path.is_empty() {
-            if name != "labelSelectorPath" {
-                errors.push(FieldError::required(&here, ""));
-            }
-        } else if !path.starts_with('.') {
-            let rule = "must be a simple json path starting with .";
-            errors.push(FieldError::invalid(&here, path, rule));
-        } else if !prefixes.iter().any(|prefix| path.starts_with(prefix)) {
-            let rule = format!("should be a json path {under}");
-            errors.push(FieldError::invalid(&here, path, rule));
-        }
-    }
-}
-
-fn columns(version: &Value, here: &Here<'_>, errors: &mut Vec<FieldError>) {
-    const TYPES: &str = "must be one of boolean,date,integer,number,string";
-    const FORMATS: [&str; 8] = [
-        "byte",
-        "date",
-        "date-time",
-        "double",
-        "float",
-        "int32",
-        "int64",
-        "password",
-    ];
-    for (index, column) in list(version, "additionalPrinterColumns").iter().enumerate() {
-        let here = here.index(index);
-        if text(column, "name").is_empty() {
-            errors.push(FieldError::required(&here.field("name"), ""));
-        }
-        match text(column, "type") {
-            "boolean" | "date" | "integer" | "number" | "string" => {}
-            "" => errors.push(FieldError::required(&here.field("type"), TYPES)),
-            other => errors.push(FieldError::invalid(&here.field("type"), other, TYPES)),
-        }
-        let format = text(column, "format");
-        if !format.is_empty() && !FORMATS.contains(&format) {
-            let rule = format!("must be one of {}", FORMATS.join(","));
-            errors.push(FieldError::invalid(&here.field("format"), format, rule));
-        }
-        match text(column, "jsonPath") {
-            "" => errors.push(FieldError::required(&here.field("JSONPath"), "")),
-            path if !path.starts_with('.') => {
-                let rule = "must be a simple json path starting with .";
-                errors.push(FieldError::invalid(&here.field("JSONPath"), path, rule));
-            }
-            _ => {}
-        }
     }
 }
 
@@ -596,7 +381,7 @@ fn approval(crd: &Value, old: Option<&Value>, spec: &Value, errors: &mut Vec<Fie
 mod tests {
     use serde_json::json;
 
-    use super::super::default_definition;
+    use super::super::{default_definition, warnings};
     use super::*;
 
     /// A definition whose single version has this schema.

@@ -120,7 +120,9 @@ impl Owners {
             Some(Value::Object(metadata)) => metadata.remove("managedFields"),
             _ => None,
         };
-        if subresource.is_empty() {
+        // Nearly every write brings those that there were, and then they need not be copied.
+        let stored = live.pointer("/metadata/managedFields");
+        if subresource.is_empty() || (given.is_some() && given.as_ref() == stored) {
             match read(given) {
                 Given::Reset => return Self::default(),
                 Given::Entries(owners) => return owners,

@@ -372,7 +372,6 @@ impl<'w> Turn<'w> {
             number_ready: counts.ready,
             number_available: counts.available,
             number_unavailable: counts.desired - counts.available,
-            ..Default::default()
         }
     }
 }

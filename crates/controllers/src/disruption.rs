@@ -224,7 +224,7 @@ mod tests {
     fn pods(running: usize, waiting: usize) -> Vec<Pod> {
         let phases = [("Running", running), ("Pending", waiting)];
         let mut names = 0..;
-        let mut pod = |phase: &str| {
+        let pod = |phase: &str| {
             let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web",
                 "uid": "u", "controller": true});
             let name = format!("p{}", names.next().unwrap_or(0));
@@ -235,7 +235,7 @@ mod tests {
         let phases = phases
             .into_iter()
             .flat_map(|(phase, count)| std::iter::repeat_n(phase, count));
-        phases.map(|phase| pod(phase)).collect()
+        phases.map(pod).collect()
     }
 
     /// Healthy, desired and allowed, of a budget over three running and one waiting pod of a

@@ -494,9 +494,13 @@ fn plugins_come_in_their_order_and_only_if_they_are_enabled() {
         [
             "NamespaceLifecycle",
             "LimitRanger",
+            "ServiceAccount",
+            "TaintNodesByCondition",
             "Priority",
             "DefaultTolerationSeconds",
+            "DefaultStorageClass",
             "RuntimeClass",
+            "PodTopologyLabels",
             "ResourceQuota",
         ]
     );

@@ -203,6 +203,14 @@ pub(crate) fn validate(object: &Object, mut value: Value, findings: &mut Finding
             findings,
         );
     }
+    if findings
+        .0
+        .iter()
+        .any(|finding| finding.severity == Severity::Error)
+    {
+        // What was left out because it is wrong would be missed here.
+        return;
+    }
     for warning in warnings::of_pods(resource, &value) {
         // Of these more is said already.
         if !warning.text.starts_with("fractional") {

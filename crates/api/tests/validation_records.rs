@@ -149,7 +149,6 @@ fn typed_defaults_are_those_of_the_whole_object() {
         let whole = decode::decode_value(whole).expect("valid");
         let mut typed = decode::decode_value(body.clone()).expect("valid");
         defaults::default_object(&mut typed);
-        // Templates are compared by what they say beside their typed fields, too.
         let (mut whole, mut typed) = (whole.to_value(), typed.to_value());
         for object in [&mut whole, &mut typed] {
             let resource = ResourceType::of_kind(

@@ -264,6 +264,7 @@ async fn answer_to(
         let query = head.uri.query().unwrap_or_default();
         let info = RequestInfo::parse(head.method.as_str(), path, query);
         if let Err(status) = shared.front.authorize(&user, &info) {
+            discard(incoming);
             return (Answer::status(&status), verb);
         }
     }
@@ -304,13 +305,14 @@ async fn answer_to(
 async fn read_body(
     shared: &Shared,
     headers: &HeaderMap,
-    incoming: Incoming,
+    mut incoming: Incoming,
 ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Status> {
     let limits = &shared.limits;
     let too_large = || Status::too_large(format!("limit is {}", limits.body_bytes));
     let announced = headers.get(header::CONTENT_LENGTH);
     let announced = announced.and_then(|it| it.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|bytes| bytes > limits.body_bytes) {
+        discard(incoming);
         return Err(too_large());
     }
     if incoming.is_end_stream() {
@@ -322,14 +324,15 @@ async fn read_body(
     let bytes = announced.unwrap_or(limits.body_bytes);
     let permit = shared.permits.body(bytes.saturating_mul(weight));
     let Ok(permit) = tokio::time::timeout(limits.wait, permit).await else {
+        discard(incoming);
         return Err(too_many_requests());
     };
-    let whole = Limited::new(incoming, limits.body_bytes).collect();
-    match tokio::time::timeout(limits.body, whole).await {
-        Ok(Ok(collected)) => Ok((collected.to_bytes(), permit)),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(Status::bad_request("the body could not be read")),
-        Err(_) => Err(Status {
+    let whole = Limited::new(&mut incoming, limits.body_bytes).collect();
+    let refusal = match tokio::time::timeout(limits.body, whole).await {
+        Ok(Ok(collected)) => return Ok((collected.to_bytes(), permit)),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => too_large(),
+        Ok(Err(_)) => Status::bad_request("the body could not be read"),
+        Err(_) => Status {
             code: 408,
             reason: Some(Reason::Timeout),
             message: format!(
@@ -337,8 +340,23 @@ async fn read_body(
                 limits.body.as_secs()
             ),
             ..Status::bad_request("")
-        }),
-    }
+        },
+    };
+    discard(incoming);
+    Err(refusal)
+}
+
+/// Reads on for a while what nobody wants. Many clients listen only when they have said all: if the
+/// connection ended at once they would not hear why they are refused.
+fn discard(incoming: Incoming) {
+    const BYTES_MAX: usize = 16 * 1024 * 1024;
+    const PATIENCE: Duration = Duration::from_secs(5);
+    tokio::spawn(async move {
+        let mut rest = Limited::new(incoming, BYTES_MAX);
+        let reading = async { while let Some(Ok(_)) = rest.frame().await {} };
+        // Who says more, or says it slowly, may miss the answer.
+        let _ = tokio::time::timeout(PATIENCE, reading).await;
+    });
 }
 
 fn too_many_requests() -> Status {

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::schema::{Additional, Schema};
-use crate::request_body::FINDINGS_MAX;
+use crate::request_body::may_tell_more;
 
 /// Takes out what the schema does not have, and tells the paths of it, sorted, but of no more than
 /// are told of a body. The metadata of the object and of objects inside is not looked at.
@@ -109,7 +109,7 @@ impl Pruning {
                 }
                 None => keeps_all,
             };
-            if !stays && self.unknown.len() < FINDINGS_MAX {
+            if !stays && may_tell_more(&self.unknown) {
                 self.unknown.push(self.path.clone());
             }
             self.path.truncate(length);

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::names::quoted;
 use crate::quantity::Quantity;
-use crate::request_body::{FINDINGS_MAX, Read};
+use crate::request_body::{Read, may_tell_more};
 use crate::schema::{self, FieldType};
 
 /// The object; fields that do not exist are taken out and told, sorted.
@@ -30,7 +30,7 @@ pub(crate) fn from_map(type_name: &str, map: Map<String, Value>) -> Result<Read,
 struct Conversion {
     /// Where it is.
     path: String,
-    /// Paths of fields that do not exist, up to [`FINDINGS_MAX`].
+    /// Paths of fields that do not exist, as many as are told.
     unknown: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ impl Conversion {
                 if !value.is_null() {
                     converted.insert(name, value);
                 }
-            } else if self.unknown.len() < FINDINGS_MAX {
+            } else if may_tell_more(&self.unknown) {
                 self.unknown.push(self.path.clone());
             }
             self.path.truncate(length);

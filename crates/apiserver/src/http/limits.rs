@@ -19,7 +19,8 @@ pub(super) const YAML_WEIGHT: usize = 8;
 pub struct Limits {
     /// Connections at a time; more are closed at once.
     pub connections: usize,
-    /// Requests at a time that are not watches; more are told to come back.
+    /// Requests at a time that are not watches, those included that wait for their turn; more are
+    /// told to come back.
     pub requests: usize,
     /// Answers to reads that are made at a time, so that long lists do not all take memory at once;
     /// others wait for their turn.
@@ -61,7 +62,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 4_096,
-            requests: 600,
+            requests: 4_096,
             reads: std::thread::available_parallelism().map_or(4, |it| it.get().max(4)),
             watches: 20_000,
             answer_bytes: 1024 * 1024 * 1024,

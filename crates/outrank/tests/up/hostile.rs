@@ -317,6 +317,14 @@ fn heads_without_measure_are_refused() {
             assert!(matches!(heard.status, 400 | 414 | 431), "{what}: {heard:?}");
         }
     }
+    for method in ["PROPFIND", "TRACE", "get"] {
+        check(
+            &access
+                .exchange(&request(method, MAPS, ""))
+                .expect("an answer"),
+            405,
+        );
+    }
     let (answered, longest) = bystander.end();
     println!("heads: a bystander was answered {answered} times, after {longest:.1?} at most");
 }

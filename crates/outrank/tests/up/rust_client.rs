@@ -232,17 +232,19 @@ fn watchers_follow_what_happens() {
             maps.create(&post, &map(name, "1")).await.expect("made");
         }
         let of_test = || watcher::Config::default().labels("of=test");
-        for config in [
+        let configs = [
             of_test(),
             of_test().streaming_lists(),
             of_test().page_size(1),
-        ] {
+        ];
+        for (round, config) in configs.into_iter().enumerate() {
             let mut stream = pin!(watcher(maps.clone(), config));
             let start = events(&mut stream, 5).await;
             assert_eq!(start, ["init", "init a", "init b", "init c", "init done"]);
             maps.create(&post, &map("d", "1")).await.expect("made");
             let leave = Patch::Merge(json!({"metadata": {"labels": {"of": "other"}}}));
-            let change = Patch::Merge(json!({"data": {"a": "2"}}));
+            // What changes nothing is not told.
+            let change = Patch::Merge(json!({"data": {"round": round.to_string()}}));
             let patch = PatchParams::default();
             maps.patch("a", &patch, &change).await.expect("changed");
             maps.patch("d", &patch, &leave).await.expect("changed");

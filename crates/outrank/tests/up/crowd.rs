@@ -38,7 +38,6 @@ enum Told {
 }
 
 #[test]
-#[ignore = "open: not all watches begin"]
 fn thousands_of_watches_are_told_of_a_change() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -223,7 +223,6 @@ async fn events<K: ResourceExt>(
 }
 
 #[test]
-#[ignore = "open: the watcher of kube-rs waits without end"]
 fn watchers_follow_what_happens() {
     with_client(&["--nodes", "0"], |client| async move {
         let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());

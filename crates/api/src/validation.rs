@@ -180,6 +180,10 @@ pub(crate) fn validate(object: &Object, mut value: Value, findings: &mut Finding
     let metadata = object.metadata();
     let names = metadata::name_rule(resource);
     let mut found = Errors(metadata::validate(metadata, resource.is_namespaced, names));
+    if !metadata.generate_name.is_empty() {
+        // Who takes the object gives it a name, before he looks at it.
+        found.0.retain(|error| !is_nameless(error));
+    }
     of_kind(resource, &value, &mut found);
     let spec = value.part("spec").unwrap_or(&Value::Null);
     match object.kind() {
@@ -217,6 +221,11 @@ pub(crate) fn validate(object: &Object, mut value: Value, findings: &mut Finding
             findings.warning_at(warning.path, warning.text);
         }
     }
+}
+
+/// Whether an error is that there is no name.
+fn is_nameless(error: &FieldError) -> bool {
+    error.error_type == FieldErrorType::Required && error.path.to_string() == "metadata.name"
 }
 
 /// Whether an error is about a selector, or that it does not select a template.

@@ -534,7 +534,7 @@ fn templates_are_checked_as_other_input_is() {
         (format!("{POD}---{POD}"), "one object"),
         (POD.replace("web-", "'web-{{.Index}}'"), "placeholders"),
         (
-            POD.replace("kind: Pod", "kind: Service"),
+            POD.replace("kind: Pod", "kind: ConfigMap"),
             "one Node, Pod, Namespace or object about storage",
         ),
     ] {

@@ -8,7 +8,10 @@
 //! note of a status of each pod, one after the other ("each"), as they come when pods start at
 //! different times. Twice the pods should take about twice the time.
 
-#![expect(clippy::disallowed_methods, reason = "this measures; it decides nothing")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this measures; it decides nothing"
+)]
 
 use std::time::Instant;
 

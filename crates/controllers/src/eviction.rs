@@ -198,11 +198,9 @@ mod tests {
                 ..Default::default()
             }];
             let refusal = evict(&pod("Running"), &[&budget], 0).expect_err("none may go");
-            let told = refusal.message.rsplit_once("budget b ");
-            (
-                refusal.code,
-                told.map_or(refusal.message.clone(), |(_, it)| it.to_owned()),
-            )
+            let told = refusal.in_full();
+            let of_budget = told.rsplit_once("budget b ").map(|(_, it)| it.to_owned());
+            (refusal.code, of_budget.unwrap_or(told))
         };
         let told = |code, text: &str| (code, text.to_owned());
         let of_sync = "does not allow evicting pods currently because it failed sync: no";

@@ -181,6 +181,7 @@ impl ApiServer {
         value["status"]["disruptionsAllowed"] = status.disruptions_allowed.into();
         let disrupted: BTreeMap<_, _> = status.disrupted_pods.into_iter().collect();
         value["status"]["disruptedPods"] = serde_json::to_value(disrupted).unwrap_or_default();
+        value["status"]["conditions"] = serde_json::to_value(status.conditions).unwrap_or_default();
         let operation = Operation::Update {
             key: entry.key.clone(),
             expected: Some(entry.version),

@@ -194,7 +194,7 @@ impl DisruptionController {
         status.observed_generation = budget.metadata.generation;
         let mut status = expected.status(&counted.pods, status);
         tell_whether_allowed(&mut status, now);
-        plan.step(Write::status(stored, &budget.status, &status));
+        plan.step(written(stored, &budget.status, &status));
     }
 
     /// Counts the pods of a budget and those that there should be, and tells what is odd about
@@ -274,7 +274,17 @@ fn fail_safe(
     let mut status = budget.status.clone();
     status.disruptions_allowed = 0;
     set_allowed(&mut status, "False", SYNC_FAILED, error, now);
-    plan.step(Write::status(stored, &budget.status, &status));
+    plan.step(written(stored, &budget.status, &status));
+}
+
+/// The write of a status that was counted: only if nobody has charged the budget since. Otherwise
+/// what an eviction has just taken would be given back, and the budget spent twice.
+fn written(
+    stored: &Stored,
+    old: &PodDisruptionBudgetStatus,
+    new: &PodDisruptionBudgetStatus,
+) -> Option<Write> {
+    Some(Write::status(stored, old, new)?.at_version(stored))
 }
 
 /// How many replicas the controller of a pod asks for. A ReplicaSet of a Deployment asks for those
@@ -374,4 +384,42 @@ fn selector_text(selector: Option<&LabelSelector>) -> String {
         "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},\
          MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::world::Change;
+
+    #[test]
+    fn a_status_is_written_only_over_the_one_it_was_counted_from() {
+        let mut world = World::new();
+        let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": "b", "namespace": "n", "uid": "u", "resourceVersion": "7"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}}});
+        let broken = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": "broken", "namespace": "n", "uid": "v", "resourceVersion": "7"},
+            "spec": {"minAvailable": "some", "selector": {"matchLabels": {"app": "a"}}}});
+        let mut controller = DisruptionController::new();
+        for budget in [budget, broken] {
+            let stored = Arc::new(Stored::whole(budget));
+            let key = stored.key();
+            world.apply(Change::Set(stored));
+            let plan = controller.reconcile(&key, &world, 0);
+            let patches: Vec<_> = plan
+                .steps
+                .iter()
+                .flatten()
+                .filter_map(|write| match write {
+                    Write::Patch(patch) => Some(patch.resource_version.as_deref()),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(patches, [Some("7")], "{key}");
+        }
+    }
 }

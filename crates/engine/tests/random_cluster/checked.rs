@@ -40,7 +40,8 @@ impl World {
             let id = self.engine.pod("default", name).expect("a known pod");
             let node = match self.engine.pod_state(id) {
                 Some(PodState::Placed(node)) => cluster.name(*node),
-                Some(PodState::OnUnknownNode(_)) => pod.spec.node_name.as_str(),
+                // Not what the pod says: it may name another node than it was put on.
+                Some(PodState::OnUnknownNode(name)) => cluster.symbols.text(*name),
                 _ => "",
             };
             let mut pod = bound(pod.clone(), node);

@@ -1,6 +1,6 @@
 //! Clients that send nonsense are refused, and others are answered all the while.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::time::Instant;
 
 use serde_json::{Value, json};

@@ -314,14 +314,15 @@ fn write_kubeconfigs(arguments: &Up, cluster: &Cluster, server: &str) -> Result<
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     }
-    kubeconfig::write(&path, &admin)?;
-    if arguments.merge_kubeconfig {
-        kubeconfig::merge(&kubectls_file()?, &admin, Current::Set)?;
-    }
     for user in &arguments.user {
         let mut name = path.clone().into_os_string();
         name.push(format!(".{}", user.name));
         kubeconfig::write(Path::new(&name), &of_user(&user.name, &user.groups)?)?;
+    }
+    // The last of all, so that who waits for it finds the others, too.
+    kubeconfig::write(&path, &admin)?;
+    if arguments.merge_kubeconfig {
+        kubeconfig::merge(&kubectls_file()?, &admin, Current::Set)?;
     }
     Ok(path)
 }

@@ -493,10 +493,7 @@ fn objects(list: &Value) -> Result<Vec<Object>, String> {
         );
         kind.is_some()
     };
-    let decoded = list
-        .iter()
-        .filter(is_read)
-        .map(|value| decode_value(value.clone()));
+    let decoded = list.iter().filter(is_read).map(decode_value);
     decoded
         .collect::<Result<_, _>>()
         .map_err(|findings| format!("  object refused: {findings:?}"))

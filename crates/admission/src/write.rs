@@ -319,7 +319,7 @@ fn typed(resource: &ResourceType, value: &Value) -> Result<Option<Object>, Statu
     if resource.object_kind().is_none() {
         return Ok(None);
     }
-    let object = decode_value(value.clone()).map_err(|findings| {
+    let object = decode_value(value).map_err(|findings| {
         let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
         Status::bad_request(findings.join("; "))
     })?;

@@ -320,7 +320,7 @@ fn run(seed: u64) -> (usize, usize) {
                 let new = match random.one_in(5) {
                     true => Stored::ConfigMap(Box::default()),
                     false => {
-                        let object = decode::decode_value(random_object(number, &mut random));
+                        let object = decode::decode_value(&random_object(number, &mut random));
                         let mut object = object.expect("an object");
                         defaults::default_object(&mut object);
                         Stored::Typed(object)

@@ -65,7 +65,7 @@ fn with_limits(limits: Value) -> TestCluster {
         "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits"},
         "spec": {"limits": limits},
     });
-    let mut range = decode_value(range).expect("a LimitRange");
+    let mut range = decode_value(&range).expect("a LimitRange");
     default_object(&mut range);
     let Object::LimitRange(range) = range else {
         panic!("{range:?}")
@@ -91,7 +91,7 @@ fn pod_of(resources: Value) -> Value {
 
 /// The object after both phases, or the answer.
 fn created_in(namespace: &str, cluster: &TestCluster, object: Value) -> Result<Value, Status> {
-    let mut object = decode_value(object).expect("an object");
+    let mut object = decode_value(&object).expect("an object");
     namespace.clone_into(&mut object.metadata_mut().namespace);
     default_object(&mut object);
     let chain = AdmissionChain::default_plugins(&PluginFlags::default()).expect("a chain");
@@ -160,8 +160,8 @@ fn a_refusal_of_a_pod_without_a_name_calls_it_by_the_beginning() {
 #[test]
 fn an_update_that_forgets_the_priority_keeps_it() {
     let stored = created(&cluster(), pod(json!({}))).expect("created");
-    let old = decode_value(stored).expect("a pod");
-    let mut new = decode_value(pod(json!({}))).expect("a pod");
+    let old = decode_value(&stored).expect("a pod");
+    let mut new = decode_value(&pod(json!({}))).expect("a pod");
     let attributes = Attributes {
         old: Some(&old),
         ..Attributes::of(Operation::Update, ObjectKind::Pod)
@@ -183,7 +183,7 @@ fn critical_pods_as_old_releases_knew_them() {
         let mut pod = pod(json!({}));
         pod["metadata"] = json!({"name": "p", "namespace": namespace,
             "annotations": {"scheduler.alpha.kubernetes.io/critical-pod": ""}});
-        decode_value(pod).expect("a pod")
+        decode_value(&pod).expect("a pod")
     };
     let admitted = |plugin: Priority, mut pod: Object| {
         let namespace = pod.metadata().namespace.clone();
@@ -212,7 +212,7 @@ fn critical_pods_as_old_releases_knew_them() {
     let class = |namespace: &str| {
         let mut pod = pod(json!({"priorityClassName": "system-node-critical"}));
         pod["metadata"]["namespace"] = json!(namespace);
-        decode_value(pod).expect("a pod")
+        decode_value(&pod).expect("a pod")
     };
     assert_eq!(
         admitted(old, class("kube-system")),

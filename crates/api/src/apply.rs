@@ -21,7 +21,7 @@
 //! let manifest = json!({"apiVersion": "v1", "kind": "Pod",
 //!                       "metadata": {"name": "p", "labels": {"app": "web"}},
 //!                       "spec": {"containers": [{"name": "c", "image": "i"}]}});
-//! let live = LoadedObject::from(decode_value(live).unwrap());
+//! let live = LoadedObject::from(decode_value(&live).unwrap());
 //! let Object::Pod(pod) = apply(&live, &manifest).unwrap().object else {
 //!     panic!("a pod stays a pod");
 //! };
@@ -245,7 +245,7 @@ mod tests {
     use crate::decode::{Object, decode_value};
 
     fn applied(live: Value, last: Option<Value>, manifest: Value) -> Object {
-        let mut live = decode_value(live).expect("an object");
+        let mut live = decode_value(&live).expect("an object");
         if let Some(last) = last {
             let annotations = &mut live.metadata_mut().annotations;
             annotations.insert(LAST_APPLIED.to_owned(), last.to_string());
@@ -380,7 +380,7 @@ mod tests {
         let new = json!({"limits": {"cpu": "1"}});
         let new = pod(json!({"containers": [{"name": "c", "image": "i", "resources": new}]}));
         let wrong =
-            apply(&decode_value(live).expect("a pod").into(), &new).expect_err("over the limit");
+            apply(&decode_value(&live).expect("a pod").into(), &new).expect_err("over the limit");
         assert!(wrong[0].to_string().contains("resources"), "{}", wrong[0]);
     }
 }

@@ -522,7 +522,7 @@ fn at<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
 ///
 /// let written = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
 ///                      "spec": {"containers": [{"name": "c", "tty": true}]}});
-/// let mut pod = decode_value(written.clone()).unwrap();
+/// let mut pod = decode_value(&written).unwrap();
 /// pod.metadata_mut().namespace = "shop".into();
 /// let whole = whole(&pod, &written);
 /// assert_eq!(whole["metadata"]["namespace"], "shop");
@@ -673,11 +673,12 @@ impl LoadedObject {
 /// # Errors
 ///
 /// A kind that is not one of [`ObjectKind`], or fields of the wrong type: all of them.
-pub fn decode_value(mut value: Value) -> Result<Object, Vec<Finding>> {
-    let found = known_kind(&value)?;
-    if let Ok(object) = found.decode(&value) {
+pub fn decode_value(value: &Value) -> Result<Object, Vec<Finding>> {
+    let found = known_kind(value)?;
+    if let Ok(object) = found.decode(value) {
         return Ok(object);
     }
+    let mut value = value.clone();
     let mut findings = Findings::default();
     let (api_version, name) = (found.api_version(), found.name());
     schema::check(Rules::None, api_version, name, &mut value, &mut findings);

@@ -39,7 +39,7 @@ use serde_json::Value;
 
 use crate::field_error::FieldError;
 use crate::names::quoted_json;
-use crate::request_body::{Body, FieldValidation, duplicates, read_object};
+use crate::request_body::{Body, FieldValidation, duplicates, read_object, read_sound};
 use crate::resource_type::ResourceType;
 use crate::schema::{self, FieldType};
 use crate::status::{Qualified, Status};
@@ -98,13 +98,13 @@ pub fn apply(
         PatchType::StrategicMerge => apply_strategic(resource, live, changes, strange, validation),
         PatchType::Merge => {
             let merged = merge(live, &changes)?;
-            let text = text_of(resource, &merged, Some(&changes));
-            finish(resource, &text, strange, validation)
+            let text = || text_of(resource, &merged, Some(&changes));
+            finish(resource, &merged, text, strange, validation)
         }
         PatchType::Json => {
             let patched = operations::apply(live, changes)?;
-            let text = text_of(resource, &patched, None);
-            finish(resource, &text, strange, validation)
+            let text = || text_of(resource, &patched, None);
+            finish(resource, &patched, text, strange, validation)
         }
     }
 }
@@ -122,12 +122,22 @@ fn no_object(shown: &str, why: impl Into<String>) -> Status {
     Status::invalid(Qualified::default(), "", &[error])
 }
 
+/// Reads what a patch has made as an object. Only mistakes are told by the text of it, which takes
+/// long to write.
 fn finish(
     resource: &ResourceType,
-    text: &str,
+    patched: &Value,
+    text: impl FnOnce() -> String,
     mut strange: Vec<String>,
     validation: FieldValidation,
 ) -> Result<Body, Status> {
+    if strange.is_empty()
+        && let Some(value) = read_sound(resource, patched)
+    {
+        let warnings = Vec::new();
+        return Ok(Body { value, warnings });
+    }
+    let text = &text();
     let read = read_object(resource, text).map_err(|why| no_object(text, why))?;
     strange.extend(read.strict);
     let warnings = validation

@@ -143,6 +143,14 @@ pub(crate) fn read_object(resource: &ResourceType, text: &str) -> Result<Read, S
     read_tree(resource, text, &tree)
 }
 
+/// Reads an object from JSON that was read before. `None` if there is anything to be said of it,
+/// which is said of its text ([`read_object`]).
+pub(crate) fn read_sound(resource: &ResourceType, value: &Value) -> Option<Value> {
+    let tree = Any(&Cell::new(0)).deserialize(value).ok()?;
+    let read = read_tree(resource, "", &tree).ok()?;
+    read.strict.is_empty().then_some(read.value)
+}
+
 /// Fields that stand twice in a text, wherever they are.
 pub(crate) fn duplicates(text: &str) -> Vec<String> {
     let tree = Json::parse(text).unwrap_or(Json::Null);
@@ -759,6 +767,8 @@ fn go_time_error(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::decode::ObjectKind;
 
@@ -804,6 +814,30 @@ mod tests {
             "Pod in version \"v1\" cannot be handled as a Pod: json: cannot unmarshal number into \
              Go struct field EnvVar.spec.containers.env.value of type string"
         );
+    }
+
+    #[test]
+    fn what_is_read_from_values_is_what_is_read_from_text() {
+        let pods: &ResourceType = crate::decode::ObjectKind::Pod.into();
+        let metadata = json!({"name": "p", "creationTimestamp": null, "generation": 2});
+        let specs = [
+            json!({"containers": [{"name": "c", "image": "i"}], "priority": -5}),
+            json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": 1.5}}}]}),
+            json!({"containers": [{"name": "c", "ports": [{"containerPort": 1e2}]}]}),
+            json!({"containers": [{"name": "c", "readinessProbe": {"httpGet": {"port": 80}}}]}),
+            json!({"containers": null, "nodeSelector": {"a": null}}),
+            json!({"containers": [{"name": "c", "imag": "i"}]}),
+            json!({"containers": {"name": "c"}}),
+            json!({"priority": 1_u64 << 40}),
+            json!(7),
+        ];
+        for spec in specs {
+            let pod =
+                json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
+            let of_text = read_object(pods, &pod.to_string()).ok();
+            let of_text = of_text.filter(|it| it.strict.is_empty()).map(|it| it.value);
+            assert_eq!(read_sound(pods, &pod), of_text, "{pod}");
+        }
     }
 
     #[test]

@@ -94,7 +94,7 @@ mod tests {
 
     fn refused(before: Value, after: Value) -> Option<String> {
         let [before, after] = [before, after].map(|raw| LoadedObject {
-            object: decode_value(raw.clone()).expect("an object"),
+            object: decode_value(&raw).expect("an object"),
             raw,
             origin: Origin::default(),
         });

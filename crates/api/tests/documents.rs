@@ -603,12 +603,12 @@ fn null_means_absent() {
 fn values_decode_without_a_file() {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"nodeName": null}});
     assert_eq!(
-        decode::decode_value(pod).expect("a Pod").kind(),
+        decode::decode_value(&pod).expect("a Pod").kind(),
         ObjectKind::Pod
     );
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"nodeName": 1, "priority": "x",
         "y": 1, "containers": [{"name": "c"}]}});
-    let errors = decode::decode_value(pod).expect_err("two wrong types");
+    let errors = decode::decode_value(&pod).expect_err("two wrong types");
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(
         errors,
@@ -618,7 +618,7 @@ fn values_decode_without_a_file() {
         ]
     );
     let widget = json!({"apiVersion": "x.io/v1", "kind": "Widget"});
-    assert!(decode::decode_value(widget).is_err());
+    assert!(decode::decode_value(&widget).is_err());
 }
 
 /// Manifests as people publish them, with what is to be said about them.

@@ -233,7 +233,7 @@ fn wrong_values_everywhere() {
                     *changed.pointer_mut(&path).expect("a path of it") = wrong.clone();
                     survive(changed.to_string().as_bytes());
                     // Refusing is fine, panicking is not.
-                    let _ = decode::decode_value(changed);
+                    let _ = decode::decode_value(&changed);
                 }
             }
         }

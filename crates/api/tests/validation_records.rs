@@ -62,12 +62,12 @@ fn defaults_are_those_of_the_api_server() {
         if !is_pod || record["expected"]["code"] != 201 {
             continue;
         }
-        let mut ours = decode::decode_value(record["input"]["body"].clone()).expect("valid");
+        let mut ours = decode::decode_value(&record["input"]["body"]).expect("valid");
         defaults::default_object(&mut ours);
         if let Object::Pod(pod) = &mut ours {
             defaults::add_default_tolerations(pod);
         }
-        let mut theirs = decode::decode_value(answer.clone()).expect("valid");
+        let mut theirs = decode::decode_value(answer).expect("valid");
         if let (Object::Pod(ours), Object::Pod(theirs)) = (&mut ours, &mut theirs) {
             // Resolved by admission from the priority class.
             let spec = std::sync::Arc::make_mut(&mut ours.spec);
@@ -146,8 +146,8 @@ fn typed_defaults_are_those_of_the_whole_object() {
             continue;
         }
         let (_, whole) = defaulted(body);
-        let whole = decode::decode_value(whole).expect("valid");
-        let mut typed = decode::decode_value(body.clone()).expect("valid");
+        let whole = decode::decode_value(&whole).expect("valid");
+        let mut typed = decode::decode_value(body).expect("valid");
         defaults::default_object(&mut typed);
         let (mut whole, mut typed) = (whole.to_value(), typed.to_value());
         for object in [&mut whole, &mut typed] {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use outrank_api::decode::Object;
 use outrank_api::patch::PatchType;
 use outrank_api::status::Status;
 use outrank_apiserver::server::delete::{DeleteOptions, Deleted};
@@ -224,8 +225,14 @@ impl Client {
     }
 }
 
-/// An object as clients know it.
+/// An object as clients know it. Pods are many, and nobody here asks for more of them than their
+/// type says.
 pub(crate) fn stored(target: &Target, object: &StoredObject) -> Arc<Stored> {
+    if target.served.stored.type_name == Some("Pod")
+        && let Ok(pod) = serde_json::from_slice(object.json())
+    {
+        return Arc::new(Stored::typed(Object::Pod(pod)));
+    }
     Arc::new(Stored::whole(object.to_value(&target.served.stored)))
 }
 

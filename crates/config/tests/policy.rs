@@ -35,7 +35,7 @@ fn refused(fields: Value, reading: Reading) -> PolicyError {
 }
 
 fn object(value: Value) -> Object {
-    decode_value(value).expect("an object")
+    decode_value(&value).expect("an object")
 }
 
 fn node(name: &str, changes: Value) -> Value {

@@ -154,7 +154,7 @@ impl Stored {
     /// An object as the API server gives it. Of a kind without a type, or if it cannot be
     /// read as its type, the metadata is known.
     pub fn whole(value: Value) -> Self {
-        let content = match decode_value(value.clone()) {
+        let content = match decode_value(&value) {
             Ok(object) => Content::Known(object),
             Err(_) => {
                 let text = |name| value.get(name).and_then(Value::as_str).unwrap_or_default();

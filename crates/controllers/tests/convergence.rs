@@ -342,7 +342,7 @@ fn at_rest_there_are_the_pods_that_the_short_way_makes() {
         for number in 0..6 {
             let kind = *lots.pick(&KINDS);
             let value = workload(kind, &format!("w{number}"), &mut lots);
-            let mut object = decode_value(value.clone()).expect("a workload");
+            let mut object = decode_value(&value).expect("a workload");
             default_object(&mut object);
             objects.push(object);
             cluster.create(value);
@@ -364,7 +364,7 @@ fn pods_of_one_template_share_their_spec() {
     let mut cluster = VirtualCluster::new(controllers, START);
     let mut value = workload("Deployment", "web", &mut Lots::of(1));
     value["spec"]["replicas"] = 3000.into();
-    let object = decode_value(value).expect("a workload");
+    let object = decode_value(&value).expect("a workload");
     cluster.create_typed(object);
     cluster.settle();
     let pods: Vec<&Pod> = cluster.objects().filter_map(|(_, it)| it.get()).collect();

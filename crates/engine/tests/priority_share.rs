@@ -116,7 +116,7 @@ impl Scenario {
     }
 
     fn tell(&mut self, object: Value) {
-        let event = match decode_value(object).expect("an object") {
+        let event = match decode_value(&object).expect("an object") {
             Object::Node(node) => Event::NodeChanged(*node),
             Object::Pod(pod) => Event::PodChanged(*pod),
             other => panic!("{other:?}"),
@@ -224,7 +224,7 @@ fn pods_of_one_spec_in_two_namespaces_are_told_apart() {
         ..class_may_use("training", ShareLimit::Amount(0))
     };
     let mut scenario = Scenario::new(vec![limited], [node("a", 8)]);
-    let Ok(Object::Pod(one)) = decode_value(in_namespace(pod("p", 1), "product")) else {
+    let Ok(Object::Pod(one)) = decode_value(&in_namespace(pod("p", 1), "product")) else {
         panic!("a pod");
     };
     let mut other = (*one).clone();

@@ -26,7 +26,7 @@ impl Scenario {
     }
 
     fn tell(&mut self, object: Value) {
-        let mut object = decode_value(object).expect("an object");
+        let mut object = decode_value(&object).expect("an object");
         default_object(&mut object);
         let event = match object {
             Object::Node(node) => Event::NodeChanged(*node),

@@ -31,7 +31,7 @@ fn engine(profile: ProfileConfig, nodes: &[&str]) -> Engine {
 }
 
 fn tell(engine: &mut Engine, object: Value) {
-    let mut object = decode_value(object).expect("an object");
+    let mut object = decode_value(&object).expect("an object");
     default_object(&mut object);
     let event = match object {
         Object::Node(node) => Event::NodeChanged(*node),

@@ -95,7 +95,7 @@ fn stored(object: &Value) -> Result<Option<Stored>, String> {
     if object["kind"] == "ConfigMap" {
         return Ok(Some(Stored::Other(Box::new(field(object, "metadata")?))));
     }
-    let object = outrank_api::decode::decode_value(object.clone());
+    let object = outrank_api::decode::decode_value(object);
     let mut object = object.map_err(|findings| format!("{findings:?}"))?;
     defaults::default_object(&mut object);
     Ok(Some(Stored::Typed(object)))

@@ -44,14 +44,14 @@ pub(super) fn finish_create(resource: &ResourceType, object: &mut Value) {
         "Namespace" => finish_namespace(object),
         "Pod" => {
             select_by_own_labels(object);
-            let quality = decode_value(object.clone());
+            let quality = decode_value(object);
             if let Ok(Object::Pod(pod)) = quality {
                 let class = computed_qos_class(&pod).name();
                 object["status"] = json!({"phase": "Pending", "qosClass": class});
             }
         }
         "Job" => {
-            if let Ok(mut typed @ Object::Job(_)) = decode_value(object.clone()) {
+            if let Ok(mut typed @ Object::Job(_)) = decode_value(object) {
                 let before = typed.to_value();
                 if let Object::Job(job) = &mut typed {
                     select_pods_of_job(job);

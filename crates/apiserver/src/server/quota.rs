@@ -122,7 +122,7 @@ impl Quotas {
 
 impl Counted {
     fn of(value: &Value) -> Self {
-        match decode_value(value.clone()) {
+        match decode_value(value) {
             Ok(object) => Self::Typed(Box::new(object)),
             Err(_) => {
                 let metadata = value.get("metadata").cloned().unwrap_or_default();

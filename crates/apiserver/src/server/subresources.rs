@@ -137,7 +137,7 @@ impl ApiServer {
         loop {
             let entry = self.get(target)?;
             let value = entry.value.to_value(&target.served.stored);
-            let Ok(Object::Pod(pod)) = decode_value(value.clone()) else {
+            let Ok(Object::Pod(pod)) = decode_value(&value) else {
                 return Err(Status::internal_error("the pod cannot be read"));
             };
             match self.charge_budget(target, &pod, options.dry_run) {

@@ -19,7 +19,7 @@ pub(crate) fn engine(objects: impl IntoIterator<Item = Value>) -> Engine {
 
 /// Tells an engine that an object is new or has changed.
 pub(crate) fn tell(engine: &mut Engine, object: Value) {
-    let mut object = decode_value(object).expect("an object");
+    let mut object = decode_value(&object).expect("an object");
     default_object(&mut object);
     let event = match object {
         Object::Node(node) => Event::NodeChanged(*node),

@@ -180,7 +180,7 @@ pub(super) fn namespace_of(kind: ObjectKind) -> &'static str {
 }
 
 fn object(value: Value) -> Object {
-    decode_value(value).expect("an object")
+    decode_value(&value).expect("an object")
 }
 
 fn claim(name: &str, shape: &ClaimShape, volume: Option<&str>) -> Value {

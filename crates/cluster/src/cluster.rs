@@ -38,7 +38,7 @@ pub struct ClusterConfig {
     /// Where it listens; port 0 is any that is free.
     pub address: SocketAddr,
     /// Objects to begin with, as they are: of a dump, or nodes.
-    pub objects: Vec<Value>,
+    pub objects: Vec<Given>,
     /// Who does not take part.
     pub without: BTreeSet<Part>,
     /// The admission plugins.
@@ -53,6 +53,22 @@ pub struct ClusterConfig {
     pub limits: Limits,
     /// Names under which clients may call the server, beside its address.
     pub names: Vec<String>,
+}
+
+/// An object to begin with.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// Where it is from, such as `dump.yaml:7`, for messages; may be empty.
+    pub origin: String,
+    /// The object.
+    pub value: Value,
+}
+
+impl From<Value> for Given {
+    fn from(value: Value) -> Self {
+        let origin = String::new();
+        Self { origin, value }
+    }
 }
 
 /// Someone who takes part in a cluster, and may be left out.
@@ -181,12 +197,16 @@ fn server_of(store: Store<StoredObject>, config: &ClusterConfig) -> Result<ApiSe
 }
 
 /// Stores objects as they are, with what the server writes if it is missing.
-fn load(server: &ApiServer, objects: &[Value]) -> Result<()> {
-    for object in objects {
-        server.load(object.clone()).map_err(|status| {
-            let kind = object["kind"].as_str().unwrap_or("object");
-            let name = object["metadata"]["name"].as_str().unwrap_or_default();
-            anyhow!("{kind} {name:?}: {}", status.message)
+fn load(server: &ApiServer, objects: &[Given]) -> Result<()> {
+    for Given { origin, value } in objects {
+        server.load(value.clone()).map_err(|status| {
+            let kind = value["kind"].as_str().unwrap_or("object");
+            let name = value["metadata"]["name"].as_str().unwrap_or_default();
+            let place = match origin.as_str() {
+                "" => String::new(),
+                origin => format!("{origin}: "),
+            };
+            anyhow!("{place}{kind} {name:?}: {}", status.message)
         })?;
     }
     Ok(())

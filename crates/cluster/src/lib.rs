@@ -24,4 +24,4 @@ pub mod nodes;
 mod upkeep;
 mod workers;
 
-pub use cluster::{Cluster, ClusterConfig, Part};
+pub use cluster::{Cluster, ClusterConfig, Given, Part};

@@ -36,7 +36,7 @@ impl Server {
         let config = ClusterConfig {
             data: None,
             address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0),
-            objects,
+            objects: objects.into_iter().map(Into::into).collect(),
             without: BTreeSet::from(Part::ALL),
             admission: PluginFlags::default(),
             limited_resources: Vec::new(),

@@ -173,7 +173,7 @@ impl NodeLifecycleController {
             writes.extend(self.taints_decided(world, now));
         }
         plan.step(statuses.into_iter().chain(writes));
-        plan.look_again = self.rounds.next_time(now);
+        plan.look_again = self.rounds.next_time();
         plan
     }
 
@@ -217,10 +217,10 @@ impl Controller for NodeLifecycleController {
         "node-controller"
     }
 
-    fn concerned(&mut self, seen: &Seen, _: &World, _: i64) -> Vec<Key> {
+    fn concerned(&mut self, seen: &Seen, _: &World, now: i64) -> Vec<Key> {
         match &seen.key.kind {
             Kind::Known(ObjectKind::Node) => {
-                self.rounds.something_changed();
+                self.rounds.something_changed(now);
                 vec![all_nodes(), seen.key.clone()]
             }
             Kind::Known(ObjectKind::Pod) => {
@@ -230,7 +230,7 @@ impl Controller for NodeLifecycleController {
                 Vec::from_iter(is_new.then(|| seen.key.clone()))
             }
             kind if kind.name() == "Lease" && &*seen.key.namespace == LEASES => {
-                self.rounds.something_changed();
+                self.rounds.something_changed(now);
                 vec![all_nodes()]
             }
             _ => Vec::new(),
@@ -257,9 +257,9 @@ impl Controller for NodeLifecycleController {
         plan
     }
 
-    fn refused(&mut self, _: &Key, _: &World, _: i64, _: &[(Write, Refusal)]) -> Vec<Write> {
+    fn refused(&mut self, _: &Key, _: &World, now: i64, _: &[(Write, Refusal)]) -> Vec<Write> {
         // What was found has not come about: the next round finds it again.
-        self.rounds.something_changed();
+        self.rounds.something_changed(now);
         Vec::new()
     }
 

@@ -4,6 +4,7 @@ mod admission;
 mod bench;
 mod completion;
 mod config;
+mod given;
 mod live;
 mod node;
 mod progress;

@@ -8,18 +8,17 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use outrank_api::document;
 use outrank_apiserver::http::Limits;
 use outrank_apiserver::kubeconfig::{self, Credentials, Current};
-use outrank_cluster::{Cluster, ClusterConfig, Part, nodes};
+use outrank_cluster::{Cluster, ClusterConfig, Given, Part, nodes};
 use outrank_engine::EngineConfig;
 use outrank_engine::extensions::Extensions;
 use outrank_extender::HttpExtender;
-use outrank_rehearse::input::read_inputs;
+use outrank_rehearse::input::Input;
 use serde_json::Value;
 
 use crate::admission::AdmissionArguments;
-use crate::{config, tell};
+use crate::{config, given, tell};
 
 /// Run a cluster on this machine, which kubectl takes for a real one: an API server, admission,
 /// controllers, the scheduler and simulated nodes, in one process.
@@ -183,7 +182,13 @@ fn config_of(arguments: &Up) -> Result<ClusterConfig> {
     let mut warnings = 0;
     let options = arguments.admission.read(&mut warnings)?;
     let (scheduler, extensions) = scheduler_of(arguments)?;
-    let mut objects = read_objects(arguments)?;
+    let (mut objects, namespaces) = given::read(&arguments.filename)?;
+    if !namespaces.is_empty() {
+        let names = namespaces.join(", ");
+        tell(&format!(
+            "Namespaces are made, as objects are in them: {names}"
+        ));
+    }
     objects.extend(nodes_of(arguments, &objects)?);
     let mut names = arguments.tls_san.clone();
     names.push(arguments.bind_address.to_string());
@@ -218,49 +223,8 @@ fn scheduler_of(arguments: &Up) -> Result<(EngineConfig, Extensions)> {
     Ok((config.engine, extensions))
 }
 
-/// The objects of the files, those first on which others depend.
-fn read_objects(arguments: &Up) -> Result<Vec<Value>> {
-    let paths = arguments.filename.iter().map(PathBuf::as_path);
-    let inputs = read_inputs(paths, &mut std::io::stdin())?;
-    let mut objects = Vec::new();
-    for input in &inputs {
-        let values = document::values(&input.bytes);
-        for value in values.with_context(|| input.name.clone())? {
-            objects.extend(items_of(value));
-        }
-    }
-    let first = [
-        "Namespace",
-        "CustomResourceDefinition",
-        "PriorityClass",
-        "StorageClass",
-        "Node",
-    ];
-    let rank = |object: &Value| {
-        let kind = object["kind"].as_str().unwrap_or_default();
-        first
-            .iter()
-            .position(|it| *it == kind)
-            .unwrap_or(first.len())
-    };
-    objects.sort_by_key(rank);
-    Ok(objects)
-}
-
-/// The objects of a List, or the object itself.
-fn items_of(mut value: Value) -> Vec<Value> {
-    let is_list = value["kind"]
-        .as_str()
-        .is_some_and(|it| it.ends_with("List"));
-    match value["items"].take() {
-        Value::Array(items) if is_list => items.into_iter().flat_map(items_of).collect(),
-        _ if value.is_null() => Vec::new(),
-        _ => vec![value],
-    }
-}
-
-fn nodes_of(arguments: &Up, objects: &[Value]) -> Result<Vec<Value>> {
-    let has_nodes = objects.iter().any(|it| it["kind"] == "Node");
+fn nodes_of(arguments: &Up, objects: &[Given]) -> Result<Vec<Given>> {
+    let has_nodes = objects.iter().any(|it| it.value["kind"] == "Node");
     let is_kept = arguments.data.as_ref().is_some_and(|it| it.exists());
     let count = match arguments.nodes {
         Some(count) => count,
@@ -273,16 +237,19 @@ fn nodes_of(arguments: &Up, objects: &[Value]) -> Result<Vec<Value>> {
     };
     let named = nodes::names(count);
     Ok(named
-        .map(|name| nodes::node(&name, template.as_ref()))
+        .map(|name| Given::from(nodes::node(&name, template.as_ref())))
         .collect())
 }
 
 fn read_template(path: &Path) -> Result<Value> {
-    let name = path.display();
-    let bytes = std::fs::read(path).with_context(|| format!("{name}"))?;
-    let values = document::values(&bytes).with_context(|| format!("{name}"))?;
-    let mut nodes = values.into_iter().flat_map(items_of);
-    match nodes.find(|value| value["kind"] == "Node") {
+    let name = path.display().to_string();
+    let bytes = std::fs::read(path).with_context(|| name.clone())?;
+    let objects = given::objects_of(&Input {
+        name: name.clone(),
+        bytes,
+    })?;
+    let mut values = objects.into_iter().map(|it| it.value);
+    match values.find(|value| value["kind"] == "Node") {
         Some(node) => Ok(node),
         None => bail!("{name}: there is no Node in it; a template is a Node, as kubectl prints it"),
     }

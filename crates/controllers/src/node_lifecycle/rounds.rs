@@ -48,8 +48,8 @@ pub(super) struct Rounds {
     /// The first round; the others are counted from it.
     started_at: Option<i64>,
     last_round: Option<i64>,
-    /// Whether something is new since the last round.
-    has_changed: bool,
+    /// When something became new that the last round has not seen.
+    changed_at: Option<i64>,
     nodes: BTreeMap<String, KnownNode>,
     zones: BTreeMap<ZoneName, Zone>,
 }
@@ -72,25 +72,25 @@ impl Rounds {
             options,
             started_at: None,
             last_round: None,
-            has_changed: true,
+            changed_at: Some(i64::MIN),
             nodes: BTreeMap::new(),
             zones: BTreeMap::new(),
         }
     }
 
-    pub(super) fn something_changed(&mut self) {
-        self.has_changed = true;
+    pub(super) fn something_changed(&mut self, now: i64) {
+        self.changed_at.get_or_insert(now);
     }
 
-    /// When something may be found if nothing changes before, later than `now` or in a moment.
-    pub(super) fn next_time(&self, now: i64) -> Option<i64> {
+    /// When something may be found if nothing changes before; not later than now if it may be now.
+    pub(super) fn next_time(&self) -> Option<i64> {
         let waiting = self.zones.values();
-        let turns = waiting.filter_map(|zone| self.turn_of(zone, now));
-        let rounds = self.next_round(now);
-        rounds.into_iter().chain(turns).min()
+        let turns = waiting.filter_map(|zone| turn_of(self.started_at?, zone));
+        self.next_round().into_iter().chain(turns).min()
     }
 
-    /// A round, if it is time for one and something may be found.
+    /// A round, if it is time for one and something may be found. Whoever has a clock on the wall
+    /// comes a little late, and that is no reason to leave it out.
     pub(super) fn round(
         &mut self,
         nodes: &[&Node],
@@ -98,11 +98,11 @@ impl Rounds {
         now: i64,
     ) -> Vec<Finding> {
         self.started_at.get_or_insert(now);
-        if self.next_round(now) != Some(now) {
+        if self.next_round().is_none_or(|time| time > now) {
             return Vec::new();
         }
         self.last_round = Some(now);
-        self.has_changed = false;
+        self.changed_at = None;
         let mut findings = self.welcome(nodes);
         let mut counts = Counts::new();
         for node in nodes {
@@ -123,14 +123,11 @@ impl Rounds {
     /// Gives the next nodes their taints, as far as the rates of their zones allow.
     pub(super) fn taint_next(&mut self, world: &World, now: i64) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let is_turn = self
-            .started_at
-            .is_some_and(|start| (now - start) % TAINT_PERIOD == 0);
-        if !is_turn {
+        let Some(start) = self.started_at else {
             return findings;
-        }
+        };
         for zone in self.zones.values_mut() {
-            while !zone.waiting.is_empty() && zone.limiter.accept(now) {
+            while turn_of(start, zone).is_some_and(|turn| turn <= now) && zone.limiter.accept(now) {
                 let Some((_, name)) = zone.waiting.pop_first() else {
                     break;
                 };
@@ -147,27 +144,14 @@ impl Rounds {
         findings
     }
 
-    /// The first round from `now` on in which something may be found.
-    fn next_round(&self, now: i64) -> Option<i64> {
+    /// The next round in which something may be found.
+    fn next_round(&self) -> Option<i64> {
         let start = self.started_at?;
         let period = i64::from(self.options.node_monitor_period_seconds.max(1)) * SECOND;
-        let round_from = |time: i64| {
-            let earliest = self.last_round.map_or(start, |last| time.max(last + 1));
-            next_multiple(start, earliest.max(now), period)
-        };
-        if self.has_changed {
-            return Some(round_from(now));
-        }
+        let after_last = self.last_round.map_or(start, |last| last.saturating_add(1));
         let lost = self.nodes.values().filter_map(|node| node.lost_at);
-        lost.min().map(round_from)
-    }
-
-    /// When the next node of a zone gets its taint.
-    fn turn_of(&self, zone: &Zone, now: i64) -> Option<i64> {
-        let (since, _) = zone.waiting.first()?;
-        let start = self.started_at?;
-        let earliest = zone.limiter.free_at()?.max(*since).max(now);
-        Some(next_multiple(start, earliest, TAINT_PERIOD))
+        let earliest = lost.chain(self.changed_at).min()?;
+        Some(next_multiple(start, earliest.max(after_last), period))
     }
 
     /// Takes note of nodes that are new or gone.
@@ -311,7 +295,7 @@ impl Rounds {
         if all_were {
             for known in self.nodes.values_mut() {
                 known.health.heard_at = now;
-                self.has_changed = true;
+                self.changed_at = Some(now);
             }
         }
         for (name, zone) in &mut self.zones {
@@ -342,6 +326,13 @@ impl Rounds {
             zone.state = ZoneState::FullDisruption;
         }
     }
+}
+
+/// When the next node of a zone gets its taint.
+fn turn_of(start: i64, zone: &Zone) -> Option<i64> {
+    let (since, _) = zone.waiting.first()?;
+    let earliest = zone.limiter.free_at()?.max(*since);
+    Some(next_multiple(start, earliest, TAINT_PERIOD))
 }
 
 /// The key of the `NoExecute` taint for a condition Ready.
@@ -384,4 +375,60 @@ fn next_multiple(start: i64, time: i64, period: i64) -> i64 {
     let rest = since % period;
     let missing = if rest == 0 { 0 } else { period - rest };
     start.saturating_add(since).saturating_add(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::world::{Change, Stored};
+
+    /// On a wall clock nobody comes at the very nanosecond.
+    #[test]
+    fn who_comes_late_finds_what_there_is() {
+        let node = |ready: &str| {
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "u"},
+                "status": {"conditions": [{"type": "Ready", "status": ready,
+                    "lastHeartbeatTime": "1970-01-01T00:00:00Z",
+                    "lastTransitionTime": "1970-01-01T00:00:00Z"}]}})
+        };
+        let mut world = World::new();
+        let set = |world: &mut World, ready: &str| {
+            world.apply(Change::Set(std::sync::Arc::new(Stored::whole(node(ready)))));
+        };
+        set(&mut world, "True");
+        let mut rounds = Rounds::new(NodeLifecycleOptions::default());
+        let late = 3_000_017;
+        let mut look = |rounds: &mut Rounds, world: &World, now: i64| {
+            let nodes: Vec<&Node> = world.all::<Node>().collect();
+            let mut found = rounds.round(&nodes, &|_| None, now);
+            found.extend(rounds.taint_next(world, now));
+            found
+        };
+        let found = look(&mut rounds, &world, late);
+        assert!(matches!(found[..], [Finding::Event { .. }]), "{found:?}");
+        let due = rounds.next_time().expect("it is lost one day");
+        assert_eq!(due, late + 50 * SECOND);
+        assert_eq!(look(&mut rounds, &world, due - 1), []);
+        let found = look(&mut rounds, &world, due + late);
+        assert!(
+            matches!(
+                found[..],
+                [
+                    Finding::Unknown { .. },
+                    Finding::Event { .. },
+                    Finding::Lost { .. },
+                    // It is the only node, so that nobody knows whose fault it is.
+                    Finding::NoExecute { key: None, .. }
+                ]
+            ),
+            "{found:?}"
+        );
+        set(&mut world, "Unknown");
+        rounds.something_changed(due + 2 * late);
+        let due = rounds.next_time().expect("another round");
+        assert_eq!(due, late + 55 * SECOND);
+        assert_eq!(look(&mut rounds, &world, due + late), []);
+    }
 }

@@ -46,7 +46,7 @@ use crate::authentication::Secret;
 use crate::certificates::Identity;
 
 pub use connection::{Connection, connection};
-pub use edit::{Current, merge, remove, write};
+pub use edit::{Current, merge, remove, server_of, write};
 
 /// Why a kubeconfig cannot be read or changed. No message shows credentials.
 #[derive(Debug, thiserror::Error)]

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use outrank_api::decode::Object;
 use outrank_api::patch::PatchType;
 use outrank_api::status::Status;
+use outrank_api::types::ObjectMeta;
 use outrank_apiserver::server::delete::{DeleteOptions, Deleted};
 use outrank_apiserver::server::{ApiServer, Target, WriteOptions};
 use outrank_apiserver::stored_object::StoredObject;
 use outrank_controllers::write::{Bind, Create, Delete, Patch, Propagation, Subresource};
 use outrank_controllers::{Key, Kind, Outcome, Refusal, Stored, Write, write};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::events::Recorder;
@@ -225,15 +227,29 @@ impl Client {
     }
 }
 
-/// An object as clients know it. Pods are many, and nobody here asks for more of them than their
-/// type says.
+/// An object as clients know it. Of what there may be much, no more is kept than somebody here
+/// asks for: of pods what their type says, of maps and secrets the metadata.
 pub(crate) fn stored(target: &Target, object: &StoredObject) -> Arc<Stored> {
-    if target.served.stored.type_name == Some("Pod")
-        && let Ok(pod) = serde_json::from_slice(object.json())
-    {
-        return Arc::new(Stored::typed(Object::Pod(pod)));
-    }
-    Arc::new(Stored::whole(object.to_value(&target.served.stored)))
+    let resource = &target.served.stored;
+    let lean = match resource.type_name {
+        Some("Pod") => serde_json::from_slice(object.json())
+            .map(|pod| Stored::typed(Object::Pod(pod)))
+            .ok(),
+        Some("ConfigMap" | "Secret") => serde_json::from_slice(object.json())
+            .map(|Named { metadata }| {
+                let kind = Kind::of(&resource.api_version(), &resource.kind);
+                Stored::of_metadata(kind, metadata)
+            })
+            .ok(),
+        _ => None,
+    };
+    Arc::new(lean.unwrap_or_else(|| Stored::whole(object.to_value(resource))))
+}
+
+/// An object of which only the metadata is read.
+#[derive(Deserialize)]
+struct Named {
+    metadata: ObjectMeta,
 }
 
 fn refusal_of(status: Status) -> Refusal {

@@ -15,6 +15,7 @@
 //! ```
 
 pub mod bootstrap;
+mod claims;
 pub mod client;
 mod cluster;
 mod endpoints;

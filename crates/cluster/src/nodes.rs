@@ -69,7 +69,7 @@ pub fn node(name: &str, template: Option<&Value>) -> Value {
 }
 
 /// Names `node-1`, `node-2`, ...
-pub fn names(count: usize) -> impl Iterator<Item = String> {
+pub fn names(count: u32) -> impl Iterator<Item = String> {
     (1..=count).map(|number| format!("node-{number}"))
 }
 

@@ -17,14 +17,14 @@ use outrank_apiserver::served_types::ServedType;
 use outrank_apiserver::server::delete::DeleteOptions;
 use outrank_apiserver::server::read::ListOptions;
 use outrank_apiserver::server::{ApiServer, Changed, Target};
-use outrank_controllers::volumes::bind_waiting;
-use outrank_controllers::{Change, Key, Kind, Stored};
+use outrank_controllers::volumes::{ClaimName, Unbound, bind_waiting};
+use outrank_controllers::{Change, Key, Kind, Stored, Write};
 use outrank_store::{ListQuery, Range};
 use serde_json::{Value, json};
 
-use crate::bootstrap;
 use crate::client::Client;
 use crate::endpoints::{self, MANAGED_BY, SERVICE_NAME};
+use crate::{bootstrap, claims};
 
 /// How long changes are gathered.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -61,6 +61,7 @@ pub(crate) fn run(
         going_definitions: BTreeSet::new(),
         has_controllers,
         has_storage_news: false,
+        told_unbound: BTreeMap::new(),
     };
     let run = move || {
         loop {
@@ -100,6 +101,8 @@ struct Upkeep {
     going_definitions: BTreeSet<Key>,
     has_controllers: bool,
     has_storage_news: bool,
+    /// Why claims are not bound, as far as it was told.
+    told_unbound: BTreeMap<ClaimName, Unbound>,
 }
 
 impl Upkeep {
@@ -307,23 +310,88 @@ impl Upkeep {
     }
 
     /// Binds claims to volumes, and has volumes made for them.
-    fn bind_volumes(&self) {
+    fn bind_volumes(&mut self) {
+        self.give_default_class();
         let all = || self.objects.values().filter_map(|it| it.object());
         let nodes: Vec<Node> = all().filter_map(Object::get::<Node>).cloned().collect();
         let storage: Vec<Object> = all().filter(|it| it.kind().is_storage()).cloned().collect();
-        for object in bind_waiting(&nodes, &storage) {
+        let (changed, unbound) = bind_waiting(&nodes, &storage);
+        let mut volumes = BTreeMap::new();
+        for object in changed {
+            let metadata = object.metadata();
+            let key = Key::new(object.kind(), &metadata.namespace, &metadata.name);
             let mut value = object.to_value();
-            if let Value::Object(metadata) = &mut value["metadata"] {
-                metadata.remove("resourceVersion");
+            match &object {
+                Object::PersistentVolume(volume) => {
+                    if !self.objects.contains_key(&key) {
+                        let class = self.class(&volume.spec.storage_class_name);
+                        claims::complete_made(&mut value, class.as_ref());
+                    }
+                    claims::complete_volume(&mut value);
+                    volumes.insert(volume.metadata.name.clone(), value["spec"].clone());
+                }
+                Object::PersistentVolumeClaim(claim) => {
+                    claims::complete_claim(&mut value, volumes.get(&claim.spec.volume_name));
+                }
+                _ => {}
             }
-            let status = json!({"status": value["status"]});
-            let key = Key::new(
-                object.kind(),
-                &object.metadata().namespace,
-                &object.metadata().name,
-            );
-            let _ = self.client.put(value);
-            let _ = self.client.put_status(&key, &status);
+            self.put_with_status(&key, value);
+        }
+        self.tell_unbound(&unbound);
+    }
+
+    /// Writes an object and its status.
+    fn put_with_status(&self, key: &Key, mut value: Value) {
+        if let Value::Object(metadata) = &mut value["metadata"] {
+            metadata.remove("resourceVersion");
+        }
+        let status = json!({"status": value["status"]});
+        let _ = self.client.put(value);
+        let _ = self.client.put_status(key, &status);
+    }
+
+    fn class(&self, name: &str) -> Option<Value> {
+        let key = Key::new(ObjectKind::StorageClass, "", name);
+        self.objects.get(&key).map(|it| it.to_value())
+    }
+
+    /// Claims that name no class get the default one, once there is one.
+    fn give_default_class(&self) {
+        let classes = self.within(ObjectKind::StorageClass.into(), "");
+        let classes: Vec<Value> = classes.map(|it| it.to_value()).collect();
+        let Some(class) = claims::default_class(&classes) else {
+            return;
+        };
+        for (key, claim) in &self.objects {
+            if key.kind == Kind::Known(ObjectKind::PersistentVolumeClaim)
+                && claims::wants_default_class(&claim.to_value())
+            {
+                let _ = self.client.put(json!({
+                    "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                    "metadata": {"name": &*key.name, "namespace": &*key.namespace},
+                    "spec": {"storageClassName": class},
+                }));
+            }
+        }
+    }
+
+    /// Tells once of each claim why it is not bound.
+    fn tell_unbound(&mut self, unbound: &BTreeMap<ClaimName, Unbound>) {
+        self.told_unbound
+            .retain(|claim, _| unbound.contains_key(claim));
+        for (claim, why) in unbound {
+            if self.told_unbound.get(claim) == Some(why) {
+                continue;
+            }
+            let key = Key::new(ObjectKind::PersistentVolumeClaim, &claim.0, &claim.1);
+            let Some(stored) = self.objects.get(&key) else {
+                continue;
+            };
+            if let Some(event) = claims::event_of(stored, *why) {
+                let write = Write::Event(event);
+                self.client.carry_out("persistentvolume-controller", &write);
+            }
+            self.told_unbound.insert(claim.clone(), *why);
         }
     }
 

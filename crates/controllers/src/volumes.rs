@@ -130,9 +130,12 @@ pub struct BoundClaims {
 }
 
 /// Binds the claims that can be bound now, and has volumes made for those of which a scheduler has
-/// said for which node: the claims and volumes that change. `nodes` and `storage` are all that there
-/// are. Nothing is looked at if no claim waits.
-pub fn bind_waiting(nodes: &[Node], storage: &[Object]) -> Vec<Object> {
+/// said for which node: the claims and volumes that change, and why others stay as they are. `nodes`
+/// and `storage` are all that there are. Nothing is looked at if no claim waits.
+pub fn bind_waiting(
+    nodes: &[Node],
+    storage: &[Object],
+) -> (Vec<Object>, BTreeMap<ClaimName, Unbound>) {
     let waiting = |claim: &PersistentVolumeClaim| {
         claim.spec.volume_name.is_empty() && claim.metadata.deletion_timestamp.is_none()
     };
@@ -141,7 +144,7 @@ pub fn bind_waiting(nodes: &[Node], storage: &[Object]) -> Vec<Object> {
         .filter_map(Object::get::<PersistentVolumeClaim>);
     let claims: Vec<&PersistentVolumeClaim> = claims.filter(|it| waiting(it)).collect();
     if claims.is_empty() {
-        return Vec::new();
+        return (Vec::new(), BTreeMap::new());
     }
     let mut binder = PersistentVolumeBinder::new(nodes, storage);
     for volume in storage.iter().filter_map(Object::get::<PersistentVolume>) {
@@ -160,8 +163,8 @@ pub fn bind_waiting(nodes: &[Node], storage: &[Object]) -> Vec<Object> {
             binder.provision(&name, node);
         }
     }
-    binder.bind_claims();
-    binder.take_changes()
+    let unbound = binder.bind_claims().unbound;
+    (binder.take_changes(), unbound)
 }
 
 impl PersistentVolumeBinder {
@@ -408,8 +411,13 @@ impl PersistentVolumeBinder {
         let Some(claim) = self.claims.get(name) else {
             return;
         };
-        // No object can have a name with a slash, so nothing that is there has it.
-        let volume_name = format!("pvc-{}/{}", name.0, name.1);
+        let by_uid = format!("pvc-{}", claim.metadata.uid);
+        let is_taken = claim.metadata.uid.is_empty() || self.volumes.contains_key(&by_uid);
+        let volume_name = match is_taken {
+            // No object can have a name with a slash, so nothing that is there has it.
+            true => format!("pvc-{}/{}", name.0, name.1),
+            false => by_uid,
+        };
         let class = class_of(claim).and_then(|it| self.classes.get(it));
         let size = claim.spec.resources.requests.get("storage");
         let volume = PersistentVolume {

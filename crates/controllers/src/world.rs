@@ -169,6 +169,14 @@ impl Stored {
         }
     }
 
+    /// An object of which no more is known than its metadata.
+    pub fn of_metadata(kind: Kind, metadata: ObjectMeta) -> Self {
+        Self {
+            content: Content::Other(kind, Box::new(metadata)),
+            raw: None,
+        }
+    }
+
     /// The typed object, if its kind has a type.
     pub fn object(&self) -> Option<&Object> {
         match &self.content {

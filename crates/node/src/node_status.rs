@@ -67,7 +67,9 @@ pub fn node_status(node: &Node, now: TimeNanos) -> NodeStatus {
             });
         }
     }
-    if status.node_info.is_none() {
+    // An object in full has the field, with nothing in it.
+    let info = status.node_info.as_ref();
+    if info.is_none_or(|it| it.kubelet_version.is_empty()) {
         status.node_info = Some(Box::new(simulated_system()));
     }
     status

@@ -13,7 +13,8 @@ use serde_json::Value;
 #[derive(Args)]
 #[command(next_help_heading = "The cluster, as kubectl finds it")]
 pub(crate) struct ClusterArguments {
-    /// The kubeconfig file. [default: $KUBECONFIG, or ~/.kube/config]
+    /// The kubeconfig file. [default: $KUBECONFIG, or ~/.kube/config, or what outrank up writes if
+    /// there is neither]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
@@ -30,7 +31,8 @@ pub(crate) struct Live {
 impl ClusterArguments {
     /// Connects to the cluster; nothing is asked yet.
     pub(crate) async fn connect(&self) -> Result<Live> {
-        let kubeconfig = match &self.kubeconfig {
+        let path = self.kubeconfig.clone().or_else(own_kubeconfig);
+        let kubeconfig = match &path {
             Some(path) => Kubeconfig::read_from(path)
                 .with_context(|| format!("cannot use the kubeconfig {}", path.display()))?,
             None => Kubeconfig::read().context(
@@ -47,6 +49,15 @@ impl ClusterArguments {
         let client = Client::try_from(config).context("the kubeconfig cannot be used")?;
         Ok(Live { client })
     }
+}
+
+/// The kubeconfig that `outrank up` writes, if it is there and kubectl has none.
+fn own_kubeconfig() -> Option<PathBuf> {
+    let home = std::env::home_dir()?;
+    let is_named = std::env::var_os("KUBECONFIG").is_some_and(|it| !it.is_empty());
+    let has_other = is_named || home.join(".kube").join("config").exists();
+    let own = home.join(".outrank").join("kubeconfig");
+    (!has_other && own.exists()).then_some(own)
 }
 
 /// What came of a request for something that may not be there, or not be shown.

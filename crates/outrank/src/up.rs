@@ -1,13 +1,14 @@
 //! `outrank up`: a cluster in one process.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, value_parser};
 use outrank_apiserver::http::Limits;
 use outrank_apiserver::kubeconfig::{self, Credentials, Current};
 use outrank_cluster::{Cluster, ClusterConfig, Given, Part, nodes};
@@ -59,8 +60,8 @@ pub(crate) struct Up {
     filename: Vec<PathBuf>,
 
     /// How many nodes to make: node-1, node-2, ... Three, unless there are nodes already.
-    #[arg(long, value_name = "NUMBER")]
-    nodes: Option<usize>,
+    #[arg(long, value_name = "NUMBER", value_parser = value_parser!(u32).range(..=NODES_MAX))]
+    nodes: Option<u32>,
 
     /// A Node that those of --nodes are like: its labels, taints and capacity.
     #[arg(long, value_name = "FILE")]
@@ -148,6 +149,9 @@ fn user(text: &str) -> Result<NewUser, String> {
     })
 }
 
+/// Most nodes that are made: twice as many as the largest clusters are known to have.
+const NODES_MAX: i64 = 100_000;
+
 /// The name of cluster, user and context in kubeconfigs.
 const NAME: &str = "outrank";
 
@@ -163,17 +167,26 @@ pub(crate) fn main(arguments: &Up) -> Result<ExitCode> {
 async fn run(arguments: &Up) -> Result<()> {
     let cluster = Cluster::start(config_of(arguments)?).await?;
     let address = reachable(cluster.address());
-    let written = write_kubeconfigs(arguments, &cluster, &format!("https://{address}"))?;
+    let server = format!("https://{address}");
+    let written = write_kubeconfigs(arguments, &cluster, &server)?;
+    let merged = match arguments.merge_kubeconfig {
+        true => Some(merge_kubeconfig(&cluster, &server)?),
+        false => None,
+    };
+    let context = match merged.as_deref() {
+        None | Some(NAME) => String::new(),
+        Some(name) => format!("\nIn the kubeconfig of kubectl its context is {name}.\n"),
+    };
     tell(&format!(
-        "The cluster listens at https://{address}. Ctrl-C ends it.\n\n  export KUBECONFIG={}\n  \
-         kubectl get nodes\n",
+        "The cluster listens at {server}. Ctrl-C ends it.\n\n  export KUBECONFIG={}\n  \
+         kubectl get nodes\n{context}",
         written.display()
     ));
     wait_for_end().await?;
     tell("Ending ...");
     cluster.stop().await;
-    if arguments.merge_kubeconfig {
-        kubeconfig::remove(&kubectls_file()?, NAME)?;
+    if let Some(name) = merged {
+        kubeconfig::remove(&kubectls_file()?, &name)?;
     }
     Ok(())
 }
@@ -266,32 +279,78 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 /// Writes the kubeconfigs; where the first is.
 fn write_kubeconfigs(arguments: &Up, cluster: &Cluster, server: &str) -> Result<PathBuf> {
     let path = kubeconfig_path(arguments)?;
-    let front = cluster.front();
-    let of_user = |name: &str, groups: &[String]| -> Result<kubeconfig::Cluster> {
-        Ok(kubeconfig::Cluster {
-            name: NAME.to_owned(),
-            server: server.to_owned(),
-            ca_pem: front.certificate_authority().to_owned(),
-            credentials: Credentials::Certificate(front.client_certificate(name, groups)?),
-            namespace: None,
-        })
-    };
-    let admin = of_user("outrank-admin", &["system:masters".to_owned()])?;
+    let path = std::path::absolute(&path).unwrap_or(path);
     if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     }
+    if let Some(other) = running_at(&path, NAME, server) {
+        bail!(
+            "{} leads to a cluster that runs at {other}; say where to write that of this one: \
+             --kubeconfig FILE",
+            path.display()
+        );
+    }
     for user in &arguments.user {
         let mut name = path.clone().into_os_string();
         name.push(format!(".{}", user.name));
-        kubeconfig::write(Path::new(&name), &of_user(&user.name, &user.groups)?)?;
+        let access = access_of(cluster, NAME, server, &user.name, &user.groups)?;
+        kubeconfig::write(Path::new(&name), &access)?;
     }
     // The last of all, so that who waits for it finds the others, too.
-    kubeconfig::write(&path, &admin)?;
-    if arguments.merge_kubeconfig {
-        kubeconfig::merge(&kubectls_file()?, &admin, Current::Set)?;
-    }
+    kubeconfig::write(&path, &administrator(cluster, NAME, server)?)?;
     Ok(path)
+}
+
+/// Adds the cluster to the kubeconfig that kubectl reads; its name there. Clusters that run keep
+/// theirs.
+fn merge_kubeconfig(cluster: &Cluster, server: &str) -> Result<String> {
+    let path = kubectls_file()?;
+    let mut name = NAME.to_owned();
+    for number in 2.. {
+        if running_at(&path, &name, server).is_none() {
+            break;
+        }
+        name = format!("{NAME}-{number}");
+    }
+    kubeconfig::merge(&path, &administrator(cluster, &name, server)?, Current::Set)?;
+    Ok(name)
+}
+
+/// The server of another cluster that a kubeconfig has under a name, if anybody listens there.
+fn running_at(path: &Path, name: &str, own: &str) -> Option<String> {
+    const PATIENCE: Duration = Duration::from_millis(500);
+    // What is wrong with a file is told when it is to be written.
+    let server = kubeconfig::server_of(path, name).ok().flatten();
+    server.filter(|server| {
+        let address = server
+            .strip_prefix("https://")
+            .and_then(|it| it.parse().ok());
+        let is_running = |it: SocketAddr| TcpStream::connect_timeout(&it, PATIENCE).is_ok();
+        server != own && address.is_some_and(is_running)
+    })
+}
+
+fn administrator(cluster: &Cluster, name: &str, server: &str) -> Result<kubeconfig::Cluster> {
+    let groups = ["system:masters".to_owned()];
+    access_of(cluster, name, server, "outrank-admin", &groups)
+}
+
+fn access_of(
+    cluster: &Cluster,
+    name: &str,
+    server: &str,
+    user: &str,
+    groups: &[String],
+) -> Result<kubeconfig::Cluster> {
+    let front = cluster.front();
+    Ok(kubeconfig::Cluster {
+        name: name.to_owned(),
+        server: server.to_owned(),
+        ca_pem: front.certificate_authority().to_owned(),
+        credentials: Credentials::Certificate(front.client_certificate(user, groups)?),
+        namespace: None,
+    })
 }
 
 fn kubeconfig_path(arguments: &Up) -> Result<PathBuf> {

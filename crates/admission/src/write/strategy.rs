@@ -48,6 +48,9 @@ pub(super) fn finish_create(resource: &ResourceType, object: &mut Value) {
             if let Ok(Object::Pod(pod)) = quality {
                 let class = computed_qos_class(&pod).name();
                 object["status"] = json!({"phase": "Pending", "qosClass": class});
+                if !pod.spec.scheduling_gates.is_empty() {
+                    object["status"]["conditions"] = json!([gated()]);
+                }
             }
         }
         "Job" => {
@@ -61,6 +64,13 @@ pub(super) fn finish_create(resource: &ResourceType, object: &mut Value) {
         }
         _ => {}
     }
+}
+
+/// What a pod says while gates hold it, before a scheduler has seen it.
+fn gated() -> Value {
+    json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+        "lastProbeTime": null, "lastTransitionTime": null})
 }
 
 /// Puts back what cannot be written this way.

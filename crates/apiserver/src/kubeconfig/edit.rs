@@ -61,6 +61,19 @@ pub fn merge(path: &Path, cluster: &Cluster, current: Current) -> Result<(), Kub
     store(path, config)
 }
 
+/// The server of the cluster of a name in a file, if the file has one.
+///
+/// # Errors
+///
+/// The file cannot be read, or is not a kubeconfig.
+pub fn server_of(path: &Path, name: &str) -> Result<Option<String>, KubeconfigError> {
+    let config = read(path)?.unwrap_or_default();
+    let clusters = config.get("clusters").and_then(Value::as_array);
+    let mut clusters = clusters.into_iter().flatten();
+    let server = clusters.find(|it| it["name"] == *name);
+    Ok(server.and_then(|it| it["cluster"]["server"].as_str().map(str::to_owned)))
+}
+
 /// Takes the cluster, context and user of a name out of a file; `false` if none is in it. If the
 /// context was the current one there is none afterwards.
 ///

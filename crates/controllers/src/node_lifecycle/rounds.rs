@@ -400,7 +400,7 @@ mod tests {
         set(&mut world, "True");
         let mut rounds = Rounds::new(NodeLifecycleOptions::default());
         let late = 3_000_017;
-        let mut look = |rounds: &mut Rounds, world: &World, now: i64| {
+        let look = |rounds: &mut Rounds, world: &World, now: i64| {
             let nodes: Vec<&Node> = world.all::<Node>().collect();
             let mut found = rounds.round(&nodes, &|_| None, now);
             found.extend(rounds.taint_next(world, now));

@@ -25,7 +25,7 @@ pub(super) fn bind(cluster: &mut VirtualCluster) -> bool {
             _ => None,
         });
     let storage: Vec<Object> = storage.collect();
-    let changed = bind_waiting(&nodes, &storage);
+    let (changed, _) = bind_waiting(&nodes, &storage);
     let has_changed = !changed.is_empty();
     changed
         .into_iter()

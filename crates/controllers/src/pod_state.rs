@@ -1,7 +1,7 @@
 //! What controllers ask of a pod: does it count, is it ready, for how long.
 
 use outrank_api::time::{rfc3339, unix_nanos};
-use outrank_api::types::{Pod, PodCondition};
+use outrank_api::types::{ContainerStatus, Pod, PodCondition};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -23,6 +23,14 @@ pub(crate) fn is_ready(pod: &Pod) -> bool {
 fn ready(pod: &Pod) -> Option<&PodCondition> {
     let mut conditions = pod.status.conditions.iter();
     conditions.find(|it| it.type_ == "Ready" && it.status == "True")
+}
+
+/// The statuses of the sidecars of a pod: init containers that are started again.
+pub(crate) fn sidecar_statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    let sidecars = pod.spec.init_containers.iter();
+    let sidecars = sidecars.filter(|it| it.restart_policy.as_deref() == Some("Always"));
+    let statuses = &pod.status.init_container_statuses;
+    sidecars.filter_map(|it| statuses.iter().find(|status| status.name == it.name))
 }
 
 /// Whether a pod is available, which is when it has been ready for so long.

@@ -248,17 +248,12 @@ impl<'w> Replicas<'w> {
     }
 }
 
-/// The pods of all ReplicaSets of the same owner: where they are crowded, one goes first.
+/// The pods of all ReplicaSets of the same owner: where they are crowded, one goes first. A set
+/// without owner has none, as upstream looks for them by the owner.
 fn related_pods<'w>(set: &'w Stored, world: &'w World) -> Vec<&'w Pod> {
-    let uids: Vec<&str> = match set.metadata().controller() {
-        None => vec![&set.metadata().uid],
-        Some(owner) => {
-            let sets = world.dependents(&owner.uid);
-            let sets = sets.filter(|it| it.get::<ReplicaSet>().is_some());
-            sets.map(|it| it.metadata().uid.as_str()).collect()
-        }
-    };
-    let pods = uids.into_iter().flat_map(|uid| world.dependents(uid));
+    let owner = set.metadata().controller().into_iter();
+    let sets = owner.flat_map(|owner| world.dependents_of_kind(&owner.uid, ReplicaSet::KIND));
+    let pods = sets.flat_map(|set| world.dependents_of_kind(&set.metadata().uid, Pod::KIND));
     pods.filter_map(|it| it.get()).collect()
 }
 

@@ -133,3 +133,23 @@ fn a_replication_controller_does_the_same() {
     let status = story.status("ReplicationController old");
     assert_eq!(status["availableReplicas"], 2);
 }
+
+#[test]
+fn a_set_without_owner_does_not_mind_where_its_pods_are_crowded() {
+    let mut story = story();
+    story.apply(&WEB.replace("replicas: 3", "replicas: 2"));
+    let place = |story: &mut Story, pod: &str, node: &str| {
+        story.change(&format!("Pod {pod}"), json!({"spec": {"nodeName": node}}));
+    };
+    let old = story.pod_names();
+    old.iter().for_each(|pod| place(&mut story, pod, "n1"));
+    story.wait(100).scale("ReplicaSet web", 3);
+    let young = story.pod_names();
+    let young = young
+        .iter()
+        .find(|pod| !old.contains(pod))
+        .expect("a third");
+    place(&mut story, young, "n2");
+    story.wait(10).scale("ReplicaSet web", 2);
+    assert_eq!(story.pod_names(), old, "the youngest goes");
+}

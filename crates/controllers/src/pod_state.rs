@@ -38,7 +38,8 @@ pub(crate) fn sidecar_statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStat
 pub(crate) enum Availability {
     /// It is.
     Now,
-    /// It will be at this time, if it stays ready.
+    /// It will be at this time, if it stays ready: at the end of time if it does not say since
+    /// when it is.
     At(i64),
     /// It is not ready.
     NotReady,
@@ -54,7 +55,7 @@ impl Availability {
         }
         let since = ready.last_transition_time.as_deref().and_then(unix_nanos);
         let wait = i64::from(min_ready_seconds) * SECOND;
-        match since.unwrap_or(0).saturating_add(wait) {
+        match since.map_or(i64::MAX, |since| since.saturating_add(wait)) {
             time if time <= now => Self::Now,
             time => Self::At(time),
         }

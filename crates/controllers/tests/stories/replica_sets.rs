@@ -153,3 +153,18 @@ fn a_set_without_owner_does_not_mind_where_its_pods_are_crowded() {
     story.wait(10).scale("ReplicaSet web", 2);
     assert_eq!(story.pod_names(), old, "the youngest goes");
 }
+
+#[test]
+fn a_pod_that_does_not_say_since_when_it_is_ready_never_becomes_available() {
+    let mut story = story().pods_wait();
+    story.apply(&WEB.replace("replicas: 3", "replicas: 1"));
+    let pod = format!("Pod {}", story.pod_names()[0]);
+    let ready = json!([{"type": "Ready", "status": "True"}]);
+    let status = json!({"status": {"phase": "Running", "conditions": ready}});
+    story.change(&pod, status).wait(100);
+    let status = story.status("ReplicaSet web");
+    assert_eq!(
+        (&status["readyReplicas"], &status["availableReplicas"]),
+        (&json!(1), &json!(null))
+    );
+}

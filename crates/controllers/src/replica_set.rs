@@ -138,9 +138,10 @@ impl Controller for ReplicaSetController {
         let (Some(set), Some((write, refusal))) = (set, refusals.first()) else {
             return Vec::new();
         };
-        let reason = match write {
-            Write::Create(_) => "FailedCreate",
-            Write::Delete(_) => "FailedDelete",
+        let error = &refusal.message;
+        let (reason, message) = match write {
+            Write::Create(_) => ("FailedCreate", error.clone()),
+            Write::Delete(_) => ("FailedDelete", format!("unable to delete pods: {error}")),
             Write::Patch(_) | Write::Bind(_) | Write::Event(_) => return Vec::new(),
         };
         let sums = &mut self.roster(&set, world).sums;
@@ -152,7 +153,7 @@ impl Controller for ReplicaSetController {
                 status: "True".to_owned(),
                 last_transition_time: Some(rfc3339(now)),
                 reason: reason.to_owned(),
-                message: refusal.message.clone(),
+                message,
                 ..Default::default()
             });
         }

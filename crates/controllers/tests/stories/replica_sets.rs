@@ -155,6 +155,22 @@ fn a_set_without_owner_does_not_mind_where_its_pods_are_crowded() {
 }
 
 #[test]
+fn what_cannot_be_deleted_is_told() {
+    let mut story = story();
+    story.apply(WEB).refuse_deletions();
+    story.scale("ReplicaSet web", 2);
+    assert_eq!(
+        story.condition("ReplicaSet web", "ReplicaFailure"),
+        "True FailedDelete: unable to delete pods: not now"
+    );
+    assert!(
+        story
+            .happened()
+            .contains("FailedDelete: Error deleting: not now\n")
+    );
+}
+
+#[test]
 fn a_pod_that_does_not_say_since_when_it_is_ready_never_becomes_available() {
     let mut story = story().pods_wait();
     story.apply(&WEB.replace("replicas: 3", "replicas: 1"));

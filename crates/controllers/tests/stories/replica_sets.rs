@@ -184,3 +184,15 @@ fn a_pod_that_does_not_say_since_when_it_is_ready_never_becomes_available() {
         (&json!(1), &json!(null))
     );
 }
+
+#[test]
+fn pods_that_have_ended_are_neither_adopted_nor_released() {
+    let mut story = story();
+    story.apply(WEB);
+    let ended = story.pod_names()[0].clone();
+    story.pod_becomes(&ended, "Failed");
+    let object = format!("Pod {ended}");
+    story.change(&object, json!({"metadata": {"labels": {"app": "other"}}}));
+    let owner = story.value(&object)["metadata"]["ownerReferences"][0]["name"].clone();
+    assert_eq!(owner, "web");
+}

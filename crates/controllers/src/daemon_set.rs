@@ -191,9 +191,10 @@ impl DaemonSetController {
             changes = turn.roll();
         }
         turn.carry_out(changes, plan);
-        let live =
-            |it: &Revision<'_>| it.name() == revision.name() || turn.sums.has_hash(hash_of(it));
-        plan.step(revisions.truncate(set.spec.revision_history_limit, live));
+        // Of those in use, only the current one does not count.
+        let is_old = |it: &Revision<'_>| it.name() != revision.name();
+        let is_live = |it: &Revision<'_>| !is_old(it) || turn.sums.has_hash(hash_of(it));
+        plan.step(revisions.truncate(set.spec.revision_history_limit, is_old, is_live));
     }
 }
 

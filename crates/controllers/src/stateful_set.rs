@@ -222,7 +222,10 @@ impl StatefulSetController {
         if set.metadata.deletion_timestamp.is_none() {
             turn.go_on(plan);
         }
-        plan.step(revisions.truncate(set.spec.revision_history_limit, |it| turn.is_live(it)));
+        // Those in use do not count.
+        let is_idle = |it: &Revision<'_>| !turn.is_live(it);
+        let limit = set.spec.revision_history_limit;
+        plan.step(revisions.truncate(limit, is_idle, |it| turn.is_live(it)));
     }
 }
 

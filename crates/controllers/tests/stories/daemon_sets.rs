@@ -168,3 +168,26 @@ fn failed_pods_are_replaced_ever_more_slowly() {
     assert_eq!(story.pods(), ["agent-* Pending"]);
     assert!(story.happened().contains("Found failed daemon pod"));
 }
+
+#[test]
+fn revisions_in_use_count_against_the_limit_of_history() {
+    let mut story = story();
+    let settings =
+        "spec:\n  revisionHistoryLimit: 1\n  updateStrategy: {type: OnDelete}\n  selector";
+    story
+        .apply(&AGENT.replacen("spec:\n  selector", settings, 1))
+        .wait(5);
+    story.change("DaemonSet agent", image("agent:2"));
+    let pod = format!("Pod {}", story.pod_names()[0]);
+    story.delete(&pod).wait(5);
+    // The first two are in use, the third is not.
+    story.change("DaemonSet agent", image("agent:3"));
+    story.change("DaemonSet agent", image("agent:4")).wait(5);
+    let images: Vec<Value> = story
+        .values("ControllerRevision")
+        .iter()
+        .map(|it| it["data"]["spec"]["template"]["spec"]["containers"][0]["image"].clone())
+        .collect();
+    assert_eq!(images.len(), 3, "{images:?}");
+    assert!(!images.contains(&json!("agent:3")), "{images:?}");
+}

@@ -26,7 +26,7 @@ use crate::pod_edit::PodEdit;
 use crate::pod_state::{Availability, is_going};
 use crate::replica_set::owners;
 use crate::roster::{Rosters, uid_of_gone};
-use crate::workloads::{Verdict, daemon_pod_order, daemon_tolerations, target_node};
+use crate::workloads::{Verdict, daemon_pod_order, daemon_tolerations};
 use crate::world::{Key, Kind, Seen, Stored, World};
 use crate::write::{Event, Refusal, Write};
 
@@ -169,7 +169,7 @@ impl DaemonSetController {
         };
         let Self { failures, rosters } = self;
         let roster = rosters.of(world, stored, &selector, &basis);
-        plan.step(roster.claims(stored, |it| target_node(&it.spec).is_some()));
+        plan.step(roster.claims(stored, |_| true));
         plan.steps.append(&mut of_revisions.steps);
         let revision = match revision {
             Ok(revision) => revision,

@@ -191,3 +191,20 @@ fn revisions_in_use_count_against_the_limit_of_history() {
     assert_eq!(images.len(), 3, "{images:?}");
     assert!(!images.contains(&json!("agent:3")), "{images:?}");
 }
+
+#[test]
+fn a_pod_without_a_node_is_adopted_too() {
+    let mut story = story();
+    story.apply(AGENT).wait(5);
+    story.apply(
+        "{apiVersion: v1, kind: Pod, metadata: {name: alone, labels: {app: agent}},
+          spec: {containers: [{name: c, image: i}]}}",
+    );
+    let owner = story.value("Pod alone")["metadata"]["ownerReferences"][0]["name"].clone();
+    assert_eq!(owner, "agent");
+    assert_eq!(
+        story.pods().len(),
+        4,
+        "it is on no node, so nothing is done about it"
+    );
+}

@@ -50,9 +50,9 @@ pub struct DaemonSetController {
     rosters: Rosters<DaemonSums>,
 }
 
-/// Nodes where pods have failed, by uid of the set and name of the node.
+/// Nodes where pods have failed, by uid and observed generation of the set and name of the node.
 #[derive(Clone, Debug, Default)]
-struct Failures(HashMap<(String, String), BackOff>);
+struct Failures(HashMap<(String, i64, String), BackOff>);
 
 /// When the last failed pod was removed, and how long the next one stays.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +71,7 @@ impl Controller for DaemonSetController {
             Kind::Known(ObjectKind::DaemonSet) => {
                 self.rosters.note_owner(seen);
                 if let Some(uid) = uid_of_gone(seen) {
-                    self.failures.0.retain(|(set, _), _| set != uid);
+                    self.failures.0.retain(|(set, ..), _| set != uid);
                 }
                 vec![seen.key.clone()]
             }
@@ -208,8 +208,12 @@ impl Failures {
             let staying = pods.iter().copied().filter(|pod| !is_going(pod));
             match verdict {
                 Some(Verdict::Run) if pods.is_empty() => changes.create.push(node),
-                Some(Verdict::Run | Verdict::Keep) => {
-                    self.tidy(turn, node, &pods, &mut changes, plan);
+                Some(verdict @ (Verdict::Run | Verdict::Keep)) => {
+                    let is_served = self.tidy(turn, node, &pods, &mut changes, plan);
+                    // Where there may be two, the next one need not wait for the last to go.
+                    if !is_served && verdict == Verdict::Run && turn.leeway().0 > 0 {
+                        changes.create.push(node);
+                    }
                 }
                 Some(Verdict::Leave) => changes.delete.extend(staying),
                 // Pods that wait for a node that is not there would wait for ever.
@@ -220,7 +224,8 @@ impl Failures {
         changes
     }
 
-    /// Of the pods on a node that may have one, finds those that are too many or have ended.
+    /// Of the pods on a node that may have one, finds those that are too many or have ended. False if
+    /// there are no others.
     fn tidy<'w>(
         &mut self,
         turn: &Turn<'w>,
@@ -228,7 +233,7 @@ impl Failures {
         pods: &[&'w Pod],
         changes: &mut Changes<'w>,
         plan: &mut Plan,
-    ) {
+    ) -> bool {
         let mut running: Vec<&'w Pod> = Vec::new();
         for pod in pods.iter().copied().filter(|pod| !is_going(pod)) {
             let Pod { metadata, .. } = pod;
@@ -255,16 +260,19 @@ impl Failures {
             }
         }
         running.sort_by(|a, b| daemon_pod_order(a, b));
+        let is_served = !running.is_empty();
         match turn.leeway().0 {
             0 => changes.delete.extend(running.into_iter().skip(1)),
             _ => turn.keep_one_of_each(running, changes),
         }
+        is_served
     }
 
     /// Whether a failed pod may be removed now, else when: a node where pods fail one after the
     /// other gets a new one ever more slowly.
     fn may_replace(&mut self, turn: &Turn<'_>, node: &str) -> Result<(), i64> {
-        let key = (turn.set.metadata.uid.clone(), node.to_owned());
+        let uid = turn.set.metadata.uid.clone();
+        let key = (uid, turn.set.status.observed_generation, node.to_owned());
         let wait = match self.0.get(&key) {
             Some(known) if turn.now - known.since < known.wait => {
                 return Err(known.since + known.wait);

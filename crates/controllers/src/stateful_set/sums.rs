@@ -9,7 +9,7 @@ use outrank_api::types::Pod;
 use super::{Member, identity_labels};
 use crate::pod_state::{Availability, is_going, is_ready};
 use crate::roster::Sums;
-use crate::workloads::ordinal_in;
+use crate::workloads::{is_member_of, ordinal_in};
 use crate::world::{Key, Stored};
 
 /// What the sums depend on beside the pods.
@@ -158,6 +158,10 @@ impl SetSums {
 
 impl Sums for SetSums {
     type Basis = Basis;
+
+    fn fits(&self, pod: &Pod) -> bool {
+        is_member_of(&self.basis.name, pod)
+    }
 
     fn of(basis: &Basis) -> Self {
         Self {

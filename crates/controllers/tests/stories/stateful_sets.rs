@@ -210,3 +210,23 @@ fn numbers_may_start_elsewhere_and_old_revisions_are_dropped() {
     assert_eq!(images(&story), ["db:5", "db:5", "db:5"]);
     assert_eq!(story.values("ControllerRevision").len(), 2);
 }
+
+#[test]
+fn a_pod_whose_name_is_not_the_sets_is_let_go() {
+    let mut story = story();
+    story.apply(DB).wait(10);
+    let set = &story.value("StatefulSet db")["metadata"];
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db",
+        "uid": set["uid"], "controller": true}]);
+    story.apply(
+        "{apiVersion: v1, kind: Pod, metadata: {name: stranger, labels: {app: db}},
+          spec: {containers: [{name: c, image: i}]}}",
+    );
+    story.change(
+        "Pod stranger",
+        json!({"metadata": {"ownerReferences": owner}}),
+    );
+    let owners = story.value("Pod stranger")["metadata"]["ownerReferences"].clone();
+    assert_eq!(owners, json!([]));
+    assert_eq!(story.status("StatefulSet db")["replicas"], 3);
+}

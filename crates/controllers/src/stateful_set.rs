@@ -2,9 +2,11 @@
 //!
 //! Pods are made in the order of their ordinals, each when the one before is available, and
 //! deleted in the opposite order; with `podManagementPolicy: Parallel`, all at once. When the
-//! template changes, the pods of the highest ordinals are replaced first, as many at a time as
-//! `maxUnavailable` says, down to `partition`; or, with the strategy `OnDelete`, each when somebody
-//! deletes it. A claim of a pod outlives it, unless the set's retention policy says otherwise.
+//! template changes, the pods are replaced from the highest ordinal down to `partition`, each when
+//! those above it are available; or, with the strategy `OnDelete`, each when somebody deletes it.
+//! Several at a time, as `maxUnavailable` says, are replaced only if that is switched on
+//! ([`StatefulSetController::with_max_unavailable`]), as it is off in Kubernetes 1.36. A claim of a
+//! pod outlives it, unless the set's retention policy says otherwise.
 //!
 //! Source: `pkg/controller/statefulset`, Kubernetes 1.36.
 
@@ -46,6 +48,18 @@ const BURST: usize = 500;
 #[derive(Clone, Debug, Default)]
 pub struct StatefulSetController {
     rosters: Rosters<SetSums>,
+    honours_max_unavailable: bool,
+}
+
+impl StatefulSetController {
+    /// The same, but for `maxUnavailable`, which it honours: as with the feature gate
+    /// `MaxUnavailableStatefulSet`, which is off in Kubernetes 1.36 unless somebody sets it.
+    pub fn with_max_unavailable(self) -> Self {
+        Self {
+            honours_max_unavailable: true,
+            ..self
+        }
+    }
 }
 
 impl Controller for StatefulSetController {
@@ -218,6 +232,7 @@ impl StatefulSetController {
         };
         let status = turn.status(plan);
         plan.step(Write::status(stored, &set.status, &status));
+            honours_max_unavailable: self.honours_max_unavailable,
         if set.metadata.deletion_timestamp.is_none() {
             turn.go_on(plan);
         }
@@ -264,6 +279,7 @@ struct Turn<'w> {
 }
 
 impl<'w> Turn<'w> {
+    honours_max_unavailable: bool,
     /// Whether a revision is in use.
     fn is_live(&self, revision: &Revision<'_>) -> bool {
         let name = revision.name();
@@ -418,14 +434,37 @@ impl<'w> Turn<'w> {
         let wanted = self.wanted();
         let count = i32::try_from(wanted.end - wanted.start).unwrap_or(i32::MAX);
         let allowed = self.rolling().and_then(|it| it.max_unavailable.as_ref());
+        let wanted = self.wanted();
+        let first = wanted.start.saturating_add(self.partition());
+        let outdated = match self.honours_max_unavailable {
+            true => self.several_outdated(first..wanted.end),
+            false => Vec::from_iter(self.next_outdated(first..wanted.end)),
+        };
+        let outdated = outdated.into_iter().filter_map(|it| self.sums.member(it));
+        outdated.map(|it| Write::delete(it.stored)).collect()
+    }
+
+    /// The highest member of an old revision, if all those above it are up. Whether itself is up
+    /// does not matter.
+    fn next_outdated(&self, range: Range<i64>) -> Option<i64> {
+        let update = self.update.name();
+        let next = self.sums.outdated(update, range.clone(), 1).pop()?;
+        let above = next.saturating_add(1)..range.end;
+        let mut down = self.sums.unsettled(above.clone());
+        let is_waiting = down.any(|(_, it)| !self.is_up(&it));
+        // All are counted only if that matters.
+        let is_missing = || self.sums.missing(&self.wanted()) > 0 && self.sums.missing(&above) > 0;
+        (!is_waiting && !is_missing()).then_some(next)
+    }
+
+    /// The members of an old revision that may go at once: as many as may be unavailable.
+    fn several_outdated(&self, range: Range<i64>) -> Vec<i64> {
         let allowed = allowed
             .map_or(1, |it| scaled(Some(it), count, false))
             .max(1);
         let first = wanted.start.saturating_add(self.partition());
         let most = usize::try_from(allowed).unwrap_or(0);
-        let mut outdated = self
-            .sums
-            .outdated(self.update.name(), first..wanted.end, most);
+        let mut outdated = self.sums.outdated(self.update.name(), range, most);
         // Who is down is counted only if that matters.
         if outdated.is_empty() {
             return Vec::new();
@@ -439,8 +478,7 @@ impl<'w> Turn<'w> {
         let down = i32::try_from(down).unwrap_or(i32::MAX);
         let room = usize::try_from(allowed.saturating_sub(down)).unwrap_or(0);
         outdated.truncate(room);
-        let outdated = outdated.into_iter().filter_map(|it| self.sums.member(it));
-        outdated.map(|it| Write::delete(it.stored)).collect()
+        outdated
     }
 
     /// Makes pods, first the claims of each.

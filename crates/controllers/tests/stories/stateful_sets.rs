@@ -131,13 +131,30 @@ fn an_update_goes_from_the_highest_down_to_the_partition() {
     assert_eq!(status["currentReplicas"], 3);
 }
 
+/// Two may be missing at a time.
+fn two_at_a_time() -> Value {
+    json!({"spec": {"podManagementPolicy": "Parallel",
+        "updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}})
+}
+
 #[test]
-fn several_are_replaced_at_a_time_if_several_may_be_missing() {
+fn one_is_replaced_at_a_time_even_if_several_may_be_missing() {
     let mut story = story();
     story.apply(DB).wait(10);
-    let two = json!({"spec": {"podManagementPolicy": "Parallel",
-        "updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}});
-    story.change("StatefulSet db", two);
+    story.change("StatefulSet db", two_at_a_time());
+    story.change("StatefulSet db", image("db:2"));
+    let going = |it: &&String| it.ends_with("going");
+    assert_eq!(story.pods().iter().filter(going).count(), 1);
+    story.wait(30);
+    assert_eq!(images(&story), ["db:2", "db:2", "db:2"]);
+}
+
+#[test]
+fn several_are_replaced_at_a_time_if_that_is_switched_on() {
+    let controller = StatefulSetController::default().with_max_unavailable();
+    let mut story = Story::of(Controllers::new(vec![Box::new(controller)])).pods_take(2, 1);
+    story.apply(DB).wait(10);
+    story.change("StatefulSet db", two_at_a_time());
     story.change("StatefulSet db", image("db:2"));
     assert_eq!(
         story.pods(),
@@ -229,4 +246,20 @@ fn a_pod_whose_name_is_not_the_sets_is_let_go() {
     let owners = story.value("Pod stranger")["metadata"]["ownerReferences"].clone();
     assert_eq!(owners, json!([]));
     assert_eq!(story.status("StatefulSet db")["replicas"], 3);
+}
+
+#[test]
+fn broken_pods_are_replaced_by_those_of_a_better_template() {
+    let mut story = story();
+    story.apply(&DB.replacen("spec:\n", "spec:\n  podManagementPolicy: Parallel\n", 1));
+    story.wait(10);
+    for pod in ["db-0", "db-1", "db-2"] {
+        let unready = json!([{"type": "Ready", "status": "False"}]);
+        story.change(
+            &format!("Pod {pod}"),
+            json!({"status": {"conditions": unready}}),
+        );
+    }
+    story.change("StatefulSet db", image("db:2")).wait(30);
+    assert_eq!(images(&story), ["db:2", "db:2", "db:2"]);
 }

@@ -127,17 +127,10 @@ impl Controller for StatefulSetController {
             if create.object.get::<PersistentVolumeClaim>().is_some()
                 && let Some(pod) = claims::pod_of(set, name)
             {
-                let error = &refusal.message;
-                let set = &set.metadata.name;
-                let message = format!(
-                    "create Pod {pod} in StatefulSet {set} failed error: failed to create PVC \
-                     {name}: {error}"
-                );
-                writes.push(Write::Event(Event::warning(
-                    stored,
-                    "FailedCreate",
-                    message,
-                )));
+                let error = format!("failed to create PVC {name}: {}", refusal.message);
+                let message = not_created(set, pod, &error);
+                let event = Event::warning(stored, "FailedCreate", message);
+                writes.push(Write::Event(event));
             }
         }
         writes
@@ -174,6 +167,30 @@ impl Controller for StatefulSetController {
         Some(match (outcome, verb) {
             (Outcome::Refused(refusal), "delete") if refusal.is_not_found() => return None,
             (Outcome::Refused(refusal), verb) => {
+/// What a write that is told of does, to what kind of object, and its name.
+fn subject(write: &Write) -> Option<(&'static str, ObjectKind, &str)> {
+    let (verb, key) = match write {
+        Write::Create(it) => {
+            let object = &it.object;
+            return Some(("Create", object.kind(), &object.metadata().name));
+        }
+        Write::Delete(it) => ("Delete", &it.key),
+        // Labels are those of the identity; adoptions are not told of.
+        Write::Patch(it) if it.changes.pointer("/metadata/labels").is_some() => ("Update", &it.key),
+        Write::Patch(_) | Write::Bind(_) | Write::Event(_) => return None,
+    };
+    match key.kind {
+        Kind::Known(kind) => Some((verb, kind, &key.name)),
+        Kind::Other(_) => None,
+    }
+}
+
+/// The message that a pod cannot be made.
+fn not_created(set: &StatefulSet, pod: &str, error: &str) -> String {
+    let set = &set.metadata.name;
+    format!("Create Pod {pod} in StatefulSet {set} failed error: {error}")
+}
+
                 let reason = if verb == "create" {
                     "FailedCreate"
                 } else {
@@ -482,12 +499,23 @@ impl<'w> Turn<'w> {
     }
 
     /// Makes pods, first the claims of each.
+    /// Tells that a pod cannot be made.
+    fn not_created(&self, pod: &str, error: &str) -> Write {
+        let message = not_created(self.set, pod, error);
+        Write::Event(Event::warning(self.stored, "FailedCreate", message))
+    }
+
     fn create(&self, ordinals: &[i64], plan: &mut Plan) {
-        let fresh = ordinals
-            .iter()
-            .copied()
-            .filter(|it| !self.has_stale_claim(*it));
-        let fresh: Vec<i64> = fresh.collect();
+        let mut fresh: Vec<i64> = Vec::new();
+        for ordinal in ordinals.iter().copied() {
+            if self.has_stale_claim(ordinal) {
+                continue;
+            }
+            match self.going_claims(ordinal) {
+                None => fresh.push(ordinal),
+                Some(error) => plan.step([self.not_created(&self.pod_name(ordinal), &error)]),
+            }
+        }
         plan.step(fresh.iter().flat_map(|it| self.missing_claims(*it)));
         plan.step(fresh.iter().map(|it| self.new_pod(*it)));
     }

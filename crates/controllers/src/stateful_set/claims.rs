@@ -43,7 +43,12 @@ impl Turn<'_> {
     }
 
     /// Whether a claim of the pod to come still belongs to a pod that has gone, and goes with it.
+    /// Where claims stay when pods go, that does not matter.
     pub(super) fn has_stale_claim(&self, ordinal: i64) -> bool {
+        let policy = &self.set.spec.persistent_volume_claim_retention_policy;
+        if policy.as_ref().is_none_or(|it| it.when_scaled != "Delete") {
+            return false;
+        }
         let pod = self.pod_name(ordinal);
         let is_stale = |template: &VolumeClaimTemplate| {
             let claim = self.world.stored(&self.claim_of(template, &pod));
@@ -52,6 +57,24 @@ impl Turn<'_> {
             owners.any(|owner| owner.kind == "Pod" && owner.name == pod)
         };
         self.set.spec.volume_claim_templates.iter().any(is_stale)
+    }
+
+    /// What is wrong with the claims of the pod to come, if some are there and about to go.
+    pub(super) fn going_claims(&self, ordinal: i64) -> Option<String> {
+        let pod = self.pod_name(ordinal);
+        let templates = self.set.spec.volume_claim_templates.iter();
+        let going = templates.filter_map(|template| {
+            let claim = self.world.stored(&self.claim_of(template, &pod))?;
+            let metadata = claim.metadata();
+            metadata.deletion_timestamp.as_ref()?;
+            Some(format!("pvc {} is being deleted", metadata.name))
+        });
+        let going: Vec<String> = going.collect();
+        match going.as_slice() {
+            [] => None,
+            [one] => Some(one.clone()),
+            several => Some(format!("[{}]", several.join(", "))),
+        }
     }
 
     /// Gives the claims of all pods the owners that the retention policy says.

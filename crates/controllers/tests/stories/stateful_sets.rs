@@ -263,3 +263,34 @@ fn broken_pods_are_replaced_by_those_of_a_better_template() {
     story.change("StatefulSet db", image("db:2")).wait(30);
     assert_eq!(images(&story), ["db:2", "db:2", "db:2"]);
 }
+
+#[test]
+fn a_pod_waits_for_its_old_claim_to_go() {
+    let mut story = story();
+    story.apply(DB).wait(10);
+    let held = json!({"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}});
+    story.change("PersistentVolumeClaim data-db-2", held);
+    story.delete("PersistentVolumeClaim data-db-2");
+    story.happened();
+    story.delete("Pod db-2").wait(10);
+    assert_eq!(story.pod_names(), ["db-0", "db-1"]);
+    let told = "StatefulSet db: FailedCreate: create Pod db-2 in StatefulSet db failed error: pvc \
+        data-db-2 is being deleted\n";
+    assert!(story.happened().contains(told));
+    let free = json!({"metadata": {"finalizers": []}});
+    story
+        .change("PersistentVolumeClaim data-db-2", free)
+        .wait(10);
+    assert_eq!(story.pod_names(), ["db-0", "db-1", "db-2"]);
+}
+
+#[test]
+fn a_claim_that_stays_may_belong_to_a_pod_that_has_gone() {
+    let mut story = story();
+    story.apply(DB).wait(10);
+    let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "db-2", "uid": "another"}]);
+    let owned = json!({"metadata": {"ownerReferences": owner}});
+    story.change("PersistentVolumeClaim data-db-2", owned);
+    story.delete("Pod db-2").wait(10);
+    assert_eq!(story.pod_names(), ["db-0", "db-1", "db-2"]);
+}

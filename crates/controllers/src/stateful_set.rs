@@ -139,23 +139,11 @@ impl Controller for StatefulSetController {
     fn tell(&self, key: &Key, world: &World, write: &Write, outcome: &Outcome) -> Option<Event> {
         let stored = world.stored(key)?;
         let set = stored.get::<StatefulSet>()?;
-        let (verb, kind, name) = match write {
-            Write::Create(it) => (
-                "create",
-                it.object.kind(),
-                it.object.metadata().name.as_str(),
-            ),
-            Write::Delete(it) => match it.key.kind {
-                Kind::Known(kind) => ("delete", kind, &*it.key.name),
-                Kind::Other(_) => return None,
-            },
-            Write::Patch(_) | Write::Bind(_) | Write::Event(_) => return None,
-        };
-        let set = &set.metadata.name;
-        let (what, success) = match kind {
-            ObjectKind::Pod => (format!("Pod {name}"), "successful"),
-            ObjectKind::PersistentVolumeClaim => {
-                let pod = claims::pod_of(stored.get()?, name)?;
+        let (verb, kind, name) = subject(write)?;
+        let (what, success) = match (verb, kind) {
+            (_, ObjectKind::Pod) => (format!("Pod {name}"), "successful"),
+            ("Create", ObjectKind::PersistentVolumeClaim) => {
+                let pod = claims::pod_of(set, name)?;
                 match outcome {
                     Outcome::Refused(_) => (format!("Claim {name} for Pod {pod}"), ""),
                     _ => (format!("Claim {name} Pod {pod}"), "success"),
@@ -163,10 +151,22 @@ impl Controller for StatefulSetController {
             }
             _ => return None,
         };
-        let of = format!("{verb} {what} in StatefulSet {set}");
-        Some(match (outcome, verb) {
-            (Outcome::Refused(refusal), "delete") if refusal.is_not_found() => return None,
-            (Outcome::Refused(refusal), verb) => {
+        let of = format!("{verb} {what} in StatefulSet {}", set.metadata.name);
+        Some(match outcome {
+            Outcome::Refused(refusal) if refusal.already_exists() => return None,
+            Outcome::Refused(refusal) if verb != "Delete" || !refusal.is_not_found() => {
+                let message = format!("{of} failed error: {}", refusal.message);
+                Event::warning(stored, format!("Failed{verb}"), message)
+            }
+            _ => Event::normal(
+                stored,
+                format!("Successful{verb}"),
+                format!("{of} {success}"),
+            ),
+        })
+    }
+}
+
 /// What a write that is told of does, to what kind of object, and its name.
 fn subject(write: &Write) -> Option<(&'static str, ObjectKind, &str)> {
     let (verb, key) = match write {
@@ -189,20 +189,6 @@ fn subject(write: &Write) -> Option<(&'static str, ObjectKind, &str)> {
 fn not_created(set: &StatefulSet, pod: &str, error: &str) -> String {
     let set = &set.metadata.name;
     format!("Create Pod {pod} in StatefulSet {set} failed error: {error}")
-}
-
-                let reason = if verb == "create" {
-                    "FailedCreate"
-                } else {
-                    "FailedDelete"
-                };
-                let message = format!("{of} failed error: {}", refusal.message);
-                Event::warning(stored, reason, message)
-            }
-            (_, "create") => Event::normal(stored, "SuccessfulCreate", format!("{of} {success}")),
-            _ => Event::normal(stored, "SuccessfulDelete", format!("{of} {success}")),
-        })
-    }
 }
 
 impl StatefulSetController {
@@ -246,10 +232,10 @@ impl StatefulSetController {
             update,
             current: *current.unwrap_or(&update),
             sums: &roster.sums,
+            honours_max_unavailable: self.honours_max_unavailable,
         };
         let status = turn.status(plan);
         plan.step(Write::status(stored, &set.status, &status));
-            honours_max_unavailable: self.honours_max_unavailable,
         if set.metadata.deletion_timestamp.is_none() {
             turn.go_on(plan);
         }
@@ -293,10 +279,10 @@ struct Turn<'w> {
     /// The one before, while pods of it are kept.
     current: Revision<'w>,
     sums: &'w SetSums,
+    honours_max_unavailable: bool,
 }
 
 impl<'w> Turn<'w> {
-    honours_max_unavailable: bool,
     /// Whether a revision is in use.
     fn is_live(&self, revision: &Revision<'_>) -> bool {
         let name = revision.name();
@@ -443,14 +429,11 @@ impl<'w> Turn<'w> {
         first.or_else(|| surplus.find(|it| !self.is_up(&it.1)).map(|it| it.0))
     }
 
-    /// Deletes members of an old revision, the highest first, as many as may be unavailable.
+    /// Deletes members of an old revision, the highest first.
     fn replace_outdated(&self) -> Vec<Write> {
         if self.set.spec.update_strategy.type_ == "OnDelete" {
             return Vec::new();
         }
-        let wanted = self.wanted();
-        let count = i32::try_from(wanted.end - wanted.start).unwrap_or(i32::MAX);
-        let allowed = self.rolling().and_then(|it| it.max_unavailable.as_ref());
         let wanted = self.wanted();
         let first = wanted.start.saturating_add(self.partition());
         let outdated = match self.honours_max_unavailable {
@@ -476,10 +459,12 @@ impl<'w> Turn<'w> {
 
     /// The members of an old revision that may go at once: as many as may be unavailable.
     fn several_outdated(&self, range: Range<i64>) -> Vec<i64> {
+        let wanted = self.wanted();
+        let count = i32::try_from(wanted.end - wanted.start).unwrap_or(i32::MAX);
+        let allowed = self.rolling().and_then(|it| it.max_unavailable.as_ref());
         let allowed = allowed
             .map_or(1, |it| scaled(Some(it), count, false))
             .max(1);
-        let first = wanted.start.saturating_add(self.partition());
         let most = usize::try_from(allowed).unwrap_or(0);
         let mut outdated = self.sums.outdated(self.update.name(), range, most);
         // Who is down is counted only if that matters.
@@ -499,12 +484,6 @@ impl<'w> Turn<'w> {
     }
 
     /// Makes pods, first the claims of each.
-    /// Tells that a pod cannot be made.
-    fn not_created(&self, pod: &str, error: &str) -> Write {
-        let message = not_created(self.set, pod, error);
-        Write::Event(Event::warning(self.stored, "FailedCreate", message))
-    }
-
     fn create(&self, ordinals: &[i64], plan: &mut Plan) {
         let mut fresh: Vec<i64> = Vec::new();
         for ordinal in ordinals.iter().copied() {
@@ -518,6 +497,12 @@ impl<'w> Turn<'w> {
         }
         plan.step(fresh.iter().flat_map(|it| self.missing_claims(*it)));
         plan.step(fresh.iter().map(|it| self.new_pod(*it)));
+    }
+
+    /// Tells that a pod cannot be made.
+    fn not_created(&self, pod: &str, error: &str) -> Write {
+        let message = not_created(self.set, pod, error);
+        Write::Event(Event::warning(self.stored, "FailedCreate", message))
     }
 
     fn new_pod(&self, ordinal: i64) -> Write {
@@ -614,19 +599,22 @@ fn identity_labels(ordinal: i64, pod: &Pod) -> [(&'static str, String); 2] {
     ]
 }
 
-/// Gives a member the labels that its name says.
+/// Gives a member the labels that its name says, unless it has that with its name.
 fn put_right(ordinal: i64, member: &Member<'_>) -> Option<Write> {
-    let metadata = &member.pod.metadata;
-    let mut wrong = identity_labels(ordinal, member.pod)
+    if has_identity(member.pod) {
+        return None;
+    }
+    let labels: serde_json::Map<String, serde_json::Value> = identity_labels(ordinal, member.pod)
         .into_iter()
-        .filter(|(key, value)| metadata.labels.get(*key) != Some(value));
-    let first = wrong.next()?;
-    let labels = std::iter::once(first).chain(wrong);
-    let labels: serde_json::Map<String, serde_json::Value> = labels
         .map(|(key, value)| (key.to_owned(), value.into()))
         .collect();
     Some(Write::patch(
         member.stored,
         json!({"metadata": {"labels": labels}}),
     ))
+}
+
+/// Whether a pod has the label that says its name. That with its number is not looked at.
+fn has_identity(pod: &Pod) -> bool {
+    pod.metadata.labels.get(NAME_LABEL) == Some(&pod.metadata.name)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use outrank_api::types::Pod;
 
-use super::{Member, identity_labels};
+use super::{Member, has_identity};
 use crate::pod_state::{Availability, is_going, is_ready};
 use crate::roster::Sums;
 use crate::workloads::{is_member_of, ordinal_in};
@@ -31,10 +31,10 @@ pub(super) struct SetSums {
     ready: usize,
     /// Of the ready ones, those that are not known to be available, by the time when they are.
     available_at: BTreeSet<(i64, i64)>,
-    /// Those that are not available, are going, or lack a label of their name.
+    /// Those that are not available, are going, or lack the label with their name.
     unsettled: BTreeSet<i64>,
     /// Those that something may have to be done about, even if they are not to be waited for: they
-    /// have ended, may lack claims, or lack a label of their name.
+    /// have ended, may lack claims, or lack the label with their name.
     needy: BTreeSet<i64>,
     /// By revision, those that are not going; and how many have it in all.
     revisions: BTreeMap<Option<String>, (BTreeSet<i64>, usize)>,
@@ -48,7 +48,7 @@ impl SetSums {
         {
             self.available_at.pop_first();
             let member = self.members.get(&ordinal).and_then(|it| it.get::<Pod>());
-            if member.is_some_and(|pod| is_settled_once_available(ordinal, pod)) {
+            if member.is_some_and(|pod| is_settled_once_available(pod)) {
                 self.unsettled.remove(&ordinal);
             }
         }
@@ -143,9 +143,9 @@ impl SetSums {
         range.filter(|ordinal| !self.members.contains_key(ordinal))
     }
 
-    fn is_needy(&self, ordinal: i64, pod: &Pod) -> bool {
+    fn is_needy(&self, pod: &Pod) -> bool {
         let may_lack_claims = self.basis.has_claims && pod.status.phase == "Pending";
-        pod.is_finished() || may_lack_claims || !has_identity(ordinal, pod)
+        pod.is_finished() || may_lack_claims || !has_identity(pod)
     }
 
     fn availability(&self, pod: &Pod) -> Availability {
@@ -185,10 +185,10 @@ impl Sums for SetSums {
         if let Availability::At(time) = availability {
             self.available_at.insert((time, ordinal));
         }
-        if availability != Availability::Now || !is_settled_once_available(ordinal, pod) {
+        if availability != Availability::Now || !is_settled_once_available(pod) {
             self.unsettled.insert(ordinal);
         }
-        if self.is_needy(ordinal, pod) {
+        if self.is_needy(pod) {
             self.needy.insert(ordinal);
         }
         let revision = member_revision(pod).cloned();
@@ -221,13 +221,6 @@ impl Sums for SetSums {
     }
 }
 
-/// Whether a pod has all labels that its name says.
-fn has_identity(ordinal: i64, pod: &Pod) -> bool {
-    let labels = &pod.metadata.labels;
-    let mut identity = identity_labels(ordinal, pod).into_iter();
-    identity.all(|(key, value)| labels.get(key) == Some(&value))
-}
-
 fn member(stored: &Arc<Stored>) -> Option<Member<'_>> {
     let pod = stored.get::<Pod>()?;
     Some(Member { stored, pod })
@@ -238,6 +231,6 @@ fn member_revision(pod: &Pod) -> Option<&String> {
 }
 
 /// Whether there is nothing to do about a pod that is available.
-fn is_settled_once_available(ordinal: i64, pod: &Pod) -> bool {
-    !is_going(pod) && has_identity(ordinal, pod)
+fn is_settled_once_available(pod: &Pod) -> bool {
+    !is_going(pod) && has_identity(pod)
 }

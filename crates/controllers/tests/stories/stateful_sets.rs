@@ -55,17 +55,17 @@ fn pods_come_one_after_the_other_each_with_its_claim() {
     assert_eq!(
         told,
         "0s creates PersistentVolumeClaim data-db-0\n\
-         0s StatefulSet db: SuccessfulCreate: create Claim data-db-0 Pod db-0 in StatefulSet db success\n\
+         0s StatefulSet db: SuccessfulCreate: Create Claim data-db-0 Pod db-0 in StatefulSet db success\n\
          0s creates Pod db-0\n\
-         0s StatefulSet db: SuccessfulCreate: create Pod db-0 in StatefulSet db successful\n\
+         0s StatefulSet db: SuccessfulCreate: Create Pod db-0 in StatefulSet db successful\n\
          2s creates PersistentVolumeClaim data-db-1\n\
-         2s StatefulSet db: SuccessfulCreate: create Claim data-db-1 Pod db-1 in StatefulSet db success\n\
+         2s StatefulSet db: SuccessfulCreate: Create Claim data-db-1 Pod db-1 in StatefulSet db success\n\
          2s creates Pod db-1\n\
-         2s StatefulSet db: SuccessfulCreate: create Pod db-1 in StatefulSet db successful\n\
+         2s StatefulSet db: SuccessfulCreate: Create Pod db-1 in StatefulSet db successful\n\
          4s creates PersistentVolumeClaim data-db-2\n\
-         4s StatefulSet db: SuccessfulCreate: create Claim data-db-2 Pod db-2 in StatefulSet db success\n\
+         4s StatefulSet db: SuccessfulCreate: Create Claim data-db-2 Pod db-2 in StatefulSet db success\n\
          4s creates Pod db-2\n\
-         4s StatefulSet db: SuccessfulCreate: create Pod db-2 in StatefulSet db successful\n"
+         4s StatefulSet db: SuccessfulCreate: Create Pod db-2 in StatefulSet db successful\n"
     );
     let pod = story.value("Pod db-1");
     assert_eq!(pod["spec"]["hostname"], "db-1");
@@ -274,7 +274,7 @@ fn a_pod_waits_for_its_old_claim_to_go() {
     story.happened();
     story.delete("Pod db-2").wait(10);
     assert_eq!(story.pod_names(), ["db-0", "db-1"]);
-    let told = "StatefulSet db: FailedCreate: create Pod db-2 in StatefulSet db failed error: pvc \
+    let told = "StatefulSet db: FailedCreate: Create Pod db-2 in StatefulSet db failed error: pvc \
         data-db-2 is being deleted\n";
     assert!(story.happened().contains(told));
     let free = json!({"metadata": {"finalizers": []}});
@@ -293,4 +293,19 @@ fn a_claim_that_stays_may_belong_to_a_pod_that_has_gone() {
     story.change("PersistentVolumeClaim data-db-2", owned);
     story.delete("Pod db-2").wait(10);
     assert_eq!(story.pod_names(), ["db-0", "db-1", "db-2"]);
+}
+
+#[test]
+fn a_pod_gets_the_label_with_its_name_back() {
+    let mut story = story();
+    story.apply(DB).wait(10);
+    story.happened();
+    let without = |label: &str| json!({"metadata": {"labels": {label: null}}});
+    let number = "apps.kubernetes.io/pod-index";
+    story.change("Pod db-1", without(number));
+    assert_eq!(story.happened(), "", "a number is not missed");
+    story.change("Pod db-1", without("statefulset.kubernetes.io/pod-name"));
+    let told = "StatefulSet db: SuccessfulUpdate: Update Pod db-1 in StatefulSet db successful\n";
+    assert!(story.happened().contains(told));
+    assert_eq!(story.value("Pod db-1")["metadata"]["labels"][number], "1");
 }

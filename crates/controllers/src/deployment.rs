@@ -254,7 +254,7 @@ impl<'w> Rollout<'w> {
             return self.write_progress(plan);
         }
         let down = self.shrink_old(&new);
-        if down.is_empty() {
+        if down.is_empty() && self.was_complete() {
             self.clean_up(plan);
         }
         down.into_iter().for_each(|step| plan.step(step));
@@ -275,8 +275,12 @@ impl<'w> Rollout<'w> {
         let Revision::Ready(new) = self.revise(true, plan) else {
             return;
         };
-        plan.step(self.resize(&new, self.replicas));
-        self.clean_up(plan);
+        if new.replicas() != self.replicas {
+            plan.step(self.resize(&new, self.replicas));
+        }
+        if self.was_complete() {
+            self.clean_up(plan);
+        }
         self.write_progress(plan);
     }
 
@@ -289,7 +293,18 @@ impl<'w> Rollout<'w> {
     }
 
     /// Deletes old ReplicaSets beyond the limit of history, those of the lowest revision first.
+    /// Whether the rollout was complete when the status was last written.
+    fn was_complete(&self) -> bool {
+        let Deployment {
+            metadata, status, ..
+        } = self.deployment;
+        self.is_complete(status) && status.observed_generation >= metadata.generation
+    }
+
     fn clean_up(&self, plan: &mut Plan) {
+        if self.old.iter().any(|it| it.set.status.replicas > 0) {
+            return true;
+        }
         let Some(limit) = self.deployment.spec.revision_history_limit else {
             return;
         };

@@ -140,7 +140,8 @@ impl Rollout<'_> {
             .saturating_add(i64::from(seconds) * SECOND)
     }
 
-    fn is_complete(&self, status: &DeploymentStatus) -> bool {
+    /// Whether all pods are of the current template and available.
+    pub(super) fn is_complete(&self, status: &DeploymentStatus) -> bool {
         let counts = [
             status.updated_replicas,
             status.replicas,

@@ -3,6 +3,7 @@
 use outrank_controllers::Controllers;
 use outrank_controllers::deployment::DeploymentController;
 use outrank_controllers::replica_set::ReplicaSetController;
+use outrank_controllers::virtual_cluster::PodLife;
 use serde_json::json;
 
 use crate::story::Story;
@@ -225,4 +226,29 @@ fn a_name_that_is_taken_leads_to_another() {
     story.apply(WEB).wait(5);
     assert_eq!(story.status("Deployment web")["collisionCount"], 1);
     assert_eq!(story.status("Deployment web")["availableReplicas"], 4);
+}
+
+#[test]
+fn a_rollout_that_is_stuck_keeps_its_history() {
+    let mut story = story();
+    story
+        .apply(&WEB.replacen("spec:\n", "spec:\n  revisionHistoryLimit: 0\n", 1))
+        .wait(10);
+    story.cluster.pod_life = PodLife::Pending;
+    story.change("Deployment web", image("nginx:2")).wait(10);
+    story.change("Deployment web", image("nginx:3")).wait(10);
+    // The second has no pods any more, but the third is not there yet.
+    assert_eq!(story.values("ReplicaSet").len(), 3);
+    story.scale("Deployment web", 6).wait(10);
+    assert_eq!(story.values("ReplicaSet").len(), 3);
+    for pod in story.pod_names() {
+        story.pod_becomes(&pod, "Running");
+    }
+    story.cluster.pod_life = PodLife::AtOnce;
+    story.wait(100);
+    for pod in story.pod_names() {
+        story.pod_becomes(&pod, "Running");
+    }
+    story.wait(100);
+    assert_eq!(story.values("ReplicaSet").len(), 1);
 }

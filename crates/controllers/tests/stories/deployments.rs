@@ -252,3 +252,10 @@ fn a_rollout_that_is_stuck_keeps_its_history() {
     story.wait(100);
     assert_eq!(story.values("ReplicaSet").len(), 1);
 }
+
+#[test]
+fn a_replica_set_that_was_just_made_has_no_pods_that_end() {
+    let mut story = Story::of(Controllers::new(vec![Box::new(DeploymentController)]));
+    story.apply(WEB);
+    assert_eq!(story.status("Deployment web")["terminatingReplicas"], 0);
+}

@@ -253,6 +253,41 @@ fn a_rollout_that_is_stuck_keeps_its_history() {
     assert_eq!(story.values("ReplicaSet").len(), 1);
 }
 
+/// Sets what the ReplicaSet of a revision says of its pods: all are available.
+fn set_available(story: &mut Story, revision: &str, pods: i32) {
+    let sets = story.values("ReplicaSet").into_iter();
+    let name = sets
+        .filter(|it| it["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == revision)
+        .find_map(|it| it["metadata"]["name"].as_str().map(str::to_owned));
+    let counts = json!({"replicas": pods, "readyReplicas": pods, "availableReplicas": pods,
+        "observedGeneration": 1});
+    let set = format!("ReplicaSet {}", name.expect("it is there"));
+    story.change(&set, json!({"status": counts}));
+}
+
+#[test]
+fn pods_that_are_to_go_do_not_count_as_available() {
+    let mut story = Story::of(Controllers::new(vec![Box::new(DeploymentController)]));
+    let settings = WEB.replace("replicas: 4", "replicas: 10").replace(
+        "maxSurge: 1, maxUnavailable: 1",
+        "maxSurge: 3, maxUnavailable: 2",
+    );
+    story.apply(&settings);
+    set_available(&mut story, "1", 10);
+    story.change("Deployment web", image("nginx:2"));
+    set_available(&mut story, "2", 3);
+    story.happened();
+    // The first has 8 by now, and says that 10 are available: nothing can be told from that.
+    set_available(&mut story, "2", 5);
+    assert_eq!(scaling(&mut story), "");
+    set_available(&mut story, "1", 8);
+    assert_eq!(
+        scaling(&mut story),
+        "0s Deployment web: ScalingReplicaSet: Scaled down replica set web-1 from 8 to 3\n\
+         0s Deployment web: ScalingReplicaSet: Scaled up replica set web-2 from 5 to 10\n"
+    );
+}
+
 #[test]
 fn a_replica_set_that_was_just_made_has_no_pods_that_end() {
     let mut story = Story::of(Controllers::new(vec![Box::new(DeploymentController)]));

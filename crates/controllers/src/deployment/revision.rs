@@ -20,7 +20,12 @@ use crate::write::{Create, Event, Refusal, Write, Written};
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
 const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
-const HASH_LABEL: &str = "pod-template-hash";
+pub(super) const HASH_LABEL: &str = "pod-template-hash";
+/// Which revision to go back to.
+pub(super) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
+
+/// Longest list of earlier revisions.
+const HISTORY_BYTES_MAX: usize = 2000;
 
 /// Annotations of a Deployment that its ReplicaSets do not get.
 const OWN_ANNOTATIONS: [&str; 6] = [
@@ -122,13 +127,14 @@ impl<'w> Rollout<'w> {
                 annotations.insert(name.clone(), value.as_str().into());
             }
         }
-        if number(metadata) < next {
-            annotations.insert(REVISION.to_owned(), next.to_string().into());
-            if let Some(old) = metadata.annotations.get(REVISION) {
-                let history = metadata.annotations.get(REVISION_HISTORY);
-                let history = history.filter(|it| !it.is_empty());
-                let history = history.map_or_else(|| old.clone(), |it| format!("{it},{old}"));
-                annotations.insert(REVISION_HISTORY.to_owned(), history.into());
+        let known = metadata.annotations.get(REVISION).map(String::as_str);
+        let known = known.filter(|it| !it.is_empty());
+        // One that is no number stays as it is.
+        match known.map_or(Ok(0), str::parse::<i64>) {
+            Ok(number) if number < next => {
+                annotations.insert(REVISION.to_owned(), next.to_string().into());
+                let history = known.and_then(|known| history(metadata, known));
+                annotations.extend(history.map(|it| (REVISION_HISTORY.to_owned(), it.into())));
             }
         }
         let mut changes = json!({});
@@ -198,6 +204,20 @@ pub(super) fn refused(
     deployment: &Deployment,
     create: &Create,
     refusal: &Refusal,
+/// The revisions that a ReplicaSet has had before, with one more. The oldest are left out if there
+/// are too many.
+fn history(metadata: &ObjectMeta, last: &str) -> Option<String> {
+    let before = metadata.annotations.get(REVISION_HISTORY);
+    let Some(before) = before.filter(|it| !it.is_empty() && !it.starts_with(',')) else {
+        return Some(last.to_owned());
+    };
+    let all = format!("{before},{last}");
+    let surplus = all.len().saturating_sub(HISTORY_BYTES_MAX);
+    let cuts = all.match_indices(',').map(|(comma, _)| comma + 1);
+    let start = std::iter::once(0).chain(cuts).find(|it| *it >= surplus)?;
+    Some(all[start..].to_owned())
+}
+
     now: i64,
 ) -> Vec<Write> {
     let mut status = deployment.status.clone();

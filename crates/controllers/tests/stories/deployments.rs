@@ -294,3 +294,27 @@ fn a_replica_set_that_was_just_made_has_no_pods_that_end() {
     story.apply(WEB);
     assert_eq!(story.status("Deployment web")["terminatingReplicas"], 0);
 }
+
+#[test]
+fn the_list_of_earlier_revisions_does_not_grow_for_ever() {
+    let mut story = story();
+    story.apply(WEB).wait(10);
+    story.change("Deployment web", image("nginx:2")).wait(60);
+    let first = story
+        .values("ReplicaSet")
+        .into_iter()
+        .find(|it| it["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "1");
+    let name = first.expect("the first")["metadata"]["name"]
+        .as_str()
+        .expect("a name")
+        .to_owned();
+    let set = format!("ReplicaSet {name}");
+    let history = "deployment.kubernetes.io/revision-history";
+    let long = vec!["1234"; 400].join(",");
+    story.change(&set, json!({"metadata": {"annotations": {history: long}}}));
+    let env = json!([{"name": "c", "image": "nginx:1", "env": [{"name": "A", "value": "b"}]}]);
+    let first = json!({"spec": {"template": {"spec": {"containers": env}}}});
+    story.change("Deployment web", first).wait(60);
+    let kept = story.value(&set)["metadata"]["annotations"][history].clone();
+    assert_eq!(kept, format!("{},1", vec!["1234"; 399].join(",")));
+}

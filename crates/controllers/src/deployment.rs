@@ -8,13 +8,14 @@
 //!
 //! One call makes one move: it is called again when that has been written.
 //!
-//! * `revision`: the ReplicaSet of the current template, and its number;
+//! * `revision`: the ReplicaSet of the current template, and its number; `rollback`: going back;
 //! * `scaling`: who has how many pods;
 //! * `status`: counts and conditions.
 //!
 //! Source: `pkg/controller/deployment`, Kubernetes 1.36.
 
 mod revision;
+mod rollback;
 mod scaling;
 mod status;
 
@@ -219,7 +220,13 @@ impl<'w> Rollout<'w> {
         if self.note_pause(plan) {
             return;
         }
-        if self.deployment.spec.paused || self.is_scaling() {
+        if self.deployment.spec.paused {
+            return self.scale(plan);
+        }
+        if let Some(revision) = self.rollback_to() {
+            return self.roll_back(revision, plan);
+        }
+        if self.is_scaling() {
             return self.scale(plan);
         }
         match self.deployment.spec.strategy.type_.as_str() {
@@ -239,7 +246,9 @@ impl<'w> Rollout<'w> {
             return;
         }
         plan.step(self.scale_in_proportion());
-        self.clean_up(plan);
+        if self.deployment.spec.paused && self.rollback_to().is_none() {
+            self.clean_up(plan);
+        }
         self.write_counts(plan);
     }
 
@@ -284,15 +293,6 @@ impl<'w> Rollout<'w> {
         self.write_progress(plan);
     }
 
-    fn old_pods_run(&self) -> bool {
-        let mut pods = self
-            .old
-            .iter()
-            .flat_map(|set| owned::<Pod>(self.world, set.stored));
-        pods.any(|pod| pod.get::<Pod>().is_some_and(|pod| !pod.is_finished()))
-    }
-
-    /// Deletes old ReplicaSets beyond the limit of history, those of the lowest revision first.
     /// Whether the rollout was complete when the status was last written.
     fn was_complete(&self) -> bool {
         let Deployment {
@@ -301,10 +301,19 @@ impl<'w> Rollout<'w> {
         self.is_complete(status) && status.observed_generation >= metadata.generation
     }
 
-    fn clean_up(&self, plan: &mut Plan) {
+    fn old_pods_run(&self) -> bool {
         if self.old.iter().any(|it| it.set.status.replicas > 0) {
             return true;
         }
+        let mut pods = self
+            .old
+            .iter()
+            .flat_map(|set| owned::<Pod>(self.world, set.stored));
+        pods.any(|pod| pod.get::<Pod>().is_some_and(|pod| !pod.is_finished()))
+    }
+
+    /// Deletes old ReplicaSets beyond the limit of history, those of the lowest revision first.
+    fn clean_up(&self, plan: &mut Plan) {
         let Some(limit) = self.deployment.spec.revision_history_limit else {
             return;
         };

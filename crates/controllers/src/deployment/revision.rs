@@ -28,13 +28,13 @@ pub(super) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 const HISTORY_BYTES_MAX: usize = 2000;
 
 /// Annotations of a Deployment that its ReplicaSets do not get.
-const OWN_ANNOTATIONS: [&str; 6] = [
+pub(super) const OWN_ANNOTATIONS: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
     REVISION_HISTORY,
     super::scaling::DESIRED,
     super::scaling::MAX,
-    "deprecated.deployment.rollback.to",
+    ROLLBACK_TO,
 ];
 
 /// Whether the ReplicaSet of the current template is as it should be.
@@ -53,10 +53,15 @@ impl Revision<'_> {
     }
 }
 
-/// The revision of a ReplicaSet or Deployment; 0 if it has none.
+/// The revision of a ReplicaSet; 0 if it has none that can be read.
 pub(super) fn number(metadata: &ObjectMeta) -> i64 {
+    parsed(metadata).unwrap_or(0)
+}
+
+/// The revision of a ReplicaSet; 0 without one, `None` if it cannot be read.
+pub(super) fn parsed(metadata: &ObjectMeta) -> Option<i64> {
     let text = metadata.annotations.get(REVISION);
-    text.and_then(|it| it.parse().ok()).unwrap_or(0)
+    text.map_or(Some(0), |it| it.parse().ok())
 }
 
 impl<'w> Rollout<'w> {
@@ -136,6 +141,8 @@ impl<'w> Rollout<'w> {
                 let history = known.and_then(|known| history(metadata, known));
                 annotations.extend(history.map(|it| (REVISION_HISTORY.to_owned(), it.into())));
             }
+            Ok(_) => {}
+            Err(_) => annotations.clear(),
         }
         let mut changes = json!({});
         if !annotations.is_empty() {
@@ -150,7 +157,7 @@ impl<'w> Rollout<'w> {
     }
 
     /// The annotations that ReplicaSets get from the Deployment.
-    fn handed_down(&self) -> impl Iterator<Item = (&'w String, &'w String)> {
+    pub(super) fn handed_down(&self) -> impl Iterator<Item = (&'w String, &'w String)> {
         let annotations = self.deployment.metadata.annotations.iter();
         annotations.filter(|(name, _)| !OWN_ANNOTATIONS.contains(&name.as_str()))
     }
@@ -197,13 +204,6 @@ impl<'w> Rollout<'w> {
     }
 }
 
-/// What to write down when the ReplicaSet could not be made. If another has its name, the next
-/// name is another.
-pub(super) fn refused(
-    stored: &Stored,
-    deployment: &Deployment,
-    create: &Create,
-    refusal: &Refusal,
 /// The revisions that a ReplicaSet has had before, with one more. The oldest are left out if there
 /// are too many.
 fn history(metadata: &ObjectMeta, last: &str) -> Option<String> {
@@ -218,6 +218,13 @@ fn history(metadata: &ObjectMeta, last: &str) -> Option<String> {
     Some(all[start..].to_owned())
 }
 
+/// What to write down when the ReplicaSet could not be made. If another has its name, the next
+/// name is another.
+pub(super) fn refused(
+    stored: &Stored,
+    deployment: &Deployment,
+    create: &Create,
+    refusal: &Refusal,
     now: i64,
 ) -> Vec<Write> {
     let mut status = deployment.status.clone();

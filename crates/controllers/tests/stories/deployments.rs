@@ -296,6 +296,43 @@ fn a_replica_set_that_was_just_made_has_no_pods_that_end() {
 }
 
 #[test]
+fn an_annotation_asks_for_an_earlier_revision() {
+    let mut story = story();
+    story.apply(WEB).wait(10);
+    story.change("Deployment web", image("nginx:2")).wait(60);
+    let rollback = "deprecated.deployment.rollback.to";
+    let ask =
+        |revision: &str| json!({"metadata": {"annotations": {rollback: revision, "team": "x"}}});
+    story.happened();
+    story.change("Deployment web", ask("7"));
+    let told = "DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to.\n";
+    assert!(scaling(&mut story).contains(told));
+    story.change("Deployment web", ask("2"));
+    let told = "DeploymentRollbackTemplateUnchanged: The rollback revision contains the same \
+        template as current deployment \"web\"\n";
+    assert!(scaling(&mut story).contains(told));
+    // 0 is the last one before the current.
+    story.change("Deployment web", ask("0")).wait(60);
+    let told = "DeploymentRollback: Rolled back deployment \"web\" to revision 1\n";
+    let happened = scaling(&mut story);
+    assert!(happened.contains(told), "{happened}");
+    let deployment = story.value("Deployment web");
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(
+        (&container["image"], &container["env"][0]["name"]),
+        (&json!("nginx:1"), &json!("A"))
+    );
+    let labels = &deployment["spec"]["template"]["metadata"]["labels"];
+    assert_eq!(labels, &json!({"app": "web"}));
+    let annotations = &deployment["metadata"]["annotations"];
+    assert_eq!(
+        (&annotations[rollback], &annotations["team"]),
+        (&json!(null), &json!("shop"))
+    );
+    assert_eq!(annotations["deployment.kubernetes.io/revision"], "3");
+}
+
+#[test]
 fn the_list_of_earlier_revisions_does_not_grow_for_ever() {
     let mut story = story();
     story.apply(WEB).wait(10);

@@ -271,6 +271,7 @@ fn a_suspended_job_has_no_pods() {
         "True JobSuspended: Job suspended"
     );
     assert_eq!(counts(&story), (0, 0, 0));
+    assert_eq!(story.status("Job sum")["startTime"], json!(null));
     story
         .change("Job sum", json!({"spec": {"suspend": false}}))
         .wait(2);

@@ -329,6 +329,25 @@ fn ended_jobs_go_after_a_time_and_pods_of_lost_jobs_are_let_go() {
     );
 }
 
+#[test]
+fn of_several_conditions_the_first_of_the_pod_is_told() {
+    let policy = "  podFailurePolicy:\n    rules:\n    - action: FailJob\n      \
+        onPodConditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]\n";
+    let mut story = story();
+    story.apply(&job(policy)).wait(1);
+    let pod = story.pod_names()[0].clone();
+    let conditions = json!([{"type": "B", "status": "True"}, {"type": "A", "status": "True"}]);
+    let status = json!({"status": {"conditions": conditions}});
+    story.cluster.patch(&key(&format!("Pod {pod}")), status);
+    story.pod_becomes(&pod, "Failed").wait(2);
+    assert_eq!(
+        story.condition("Job sum", "Failed"),
+        format!(
+            "True PodFailurePolicy: Pod default/{pod} has condition B matching FailJob rule at index 0"
+        )
+    );
+}
+
 const NIGHTLY: &str = "
 apiVersion: batch/v1
 kind: CronJob

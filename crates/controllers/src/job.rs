@@ -179,9 +179,11 @@ fn indexed_completions(job: &Job) -> Option<i32> {
     job.spec.completions.filter(|_| is_indexed)
 }
 
-/// Whether a pod is only replaced when it has ended, not when it is going.
+/// Whether a pod is only replaced when it has ended, not when it is going: what its failure means
+/// is known only then.
 fn replaces_failed_only(job: &Job) -> bool {
-    job.spec.pod_replacement_policy.as_deref() == Some("Failed")
+    let policy = job.spec.pod_replacement_policy.as_deref();
+    policy == Some("Failed") || job.spec.pod_failure_policy.is_some()
 }
 
 /// Whether a pod counts as failed. One that is going may never come to say so, and counts at once
@@ -194,7 +196,7 @@ fn has_failed(replaces_failed_only: bool, pod: &Pod) -> bool {
     }
 }
 
-/// Gives a pod that is adopted the finalizer, too.
+/// Gives a pod that is adopted the finalizer, too, and takes it from one that is released.
 fn with_finalizer(mut write: Write, world: &World) -> Write {
     if let Write::Patch(patch) = &mut write
         && let Some(pod) = world.stored(&patch.key)

@@ -330,6 +330,19 @@ fn ended_jobs_go_after_a_time_and_pods_of_lost_jobs_are_let_go() {
 }
 
 #[test]
+fn with_a_policy_of_failures_a_pod_that_is_going_has_not_failed_yet() {
+    let policy = "  backoffLimit: 5\n  podReplacementPolicy: TerminatingOrFailed\n  \
+        podFailurePolicy: {rules: [{action: Count, onExitCodes: {operator: In, values: [42]}}]}\n";
+    let mut story = story().pods_take(1, 20);
+    story.apply(&job(policy)).wait(1);
+    let pod = format!("Pod {}", story.pod_names()[0]);
+    story.delete(&pod).wait(15);
+    assert_eq!(counts(&story), (0, 0, 0));
+    story.wait(30);
+    assert_eq!(counts(&story), (1, 0, 1));
+}
+
+#[test]
 fn of_several_conditions_the_first_of_the_pod_is_told() {
     let policy = "  podFailurePolicy:\n    rules:\n    - action: FailJob\n      \
         onPodConditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]\n";

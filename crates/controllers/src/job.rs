@@ -76,10 +76,13 @@ impl Controller for JobController {
             Kind::Known(ObjectKind::Job) => {
                 let mut keys = vec![seen.key.clone()];
                 self.rosters.note_owner(seen);
-                if let Some(uid) = uid_of_gone(seen) {
+                let ended = seen.both::<Job>()[1].filter(|job| has_ended(job));
+                let ended = ended.map(|job| &job.metadata.uid);
+                for uid in uid_of_gone(seen).into_iter().chain(ended) {
                     self.failures.remove(uid);
                     // Nobody counts its pods any more.
-                    let pods = world.dependents(uid).filter(|it| has_finalizer(it));
+                    let pods = world.dependents_of_kind(uid, ObjectKind::Pod);
+                    let pods = pods.filter(|it| is_left_over(it, world));
                     keys.extend(pods.map(|it| it.key()));
                 }
                 keys
@@ -112,9 +115,7 @@ impl Controller for JobController {
 
 impl JobController {
     fn go_on(&mut self, stored: &Stored, job: &Job, world: &World, now: i64, plan: &mut Plan) {
-        let managed_by = job.spec.managed_by.as_deref();
-        let is_others = managed_by.is_some_and(|it| it != "kubernetes.io/job-controller");
-        if is_others || has_ended(job) {
+        if is_others(job) || has_ended(job) {
             return;
         }
         let Ok(selector) = Selector::from_label_selector(job.spec.selector.as_ref()) else {
@@ -171,6 +172,12 @@ pub(crate) fn has_ended(job: &Job) -> bool {
 
 fn is_suspended(job: &Job) -> bool {
     job.spec.suspend == Some(true)
+/// Whether somebody else works on a job.
+fn is_others(job: &Job) -> bool {
+    let managed_by = job.spec.managed_by.as_deref();
+    managed_by.is_some_and(|it| it != "kubernetes.io/job-controller")
+}
+
 }
 
 /// How many pods must succeed, in a job whose pods have numbers.
@@ -200,10 +207,10 @@ fn has_failed(replaces_failed_only: bool, pod: &Pod) -> bool {
 fn with_finalizer(mut write: Write, world: &World) -> Write {
     if let Write::Patch(patch) = &mut write
         && let Some(pod) = world.stored(&patch.key)
-        && pod.metadata().controller().is_none()
     {
         let mut finalizers = pod.metadata().finalizers.clone();
-        if !finalizers.iter().any(|it| it == FINALIZER) {
+        finalizers.retain(|it| it != FINALIZER);
+        if pod.metadata().controller().is_none() {
             finalizers.push(FINALIZER.to_owned());
         }
         patch.changes["metadata"]["finalizers"] = json!(finalizers);
@@ -221,8 +228,18 @@ fn has_finalizer(stored: &Stored) -> bool {
 
 /// Whether a pod waits to be counted by a job that is not there any more.
 fn is_left_over(stored: &Stored, world: &World) -> bool {
-    let owner = stored.metadata().controller().filter(|it| it.kind == "Job");
-    has_finalizer(stored) && owner.is_some_and(|it| world.with_uid(&it.uid).is_none())
+    let is_uncounted = match stored.metadata().controller() {
+        None => true,
+        Some(owner) if owner.kind == "Job" => {
+            let job = world.with_uid(&owner.uid);
+            job.is_none_or(|it| {
+                it.get::<Job>()
+                    .is_some_and(|job| has_ended(job) && !is_others(job))
+            })
+        }
+        Some(_) => false,
+    };
+    is_uncounted && has_finalizer(stored)
 }
 
 fn without_finalizer(stored: &Stored) -> Write {

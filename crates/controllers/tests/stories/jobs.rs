@@ -329,6 +329,35 @@ fn ended_jobs_go_after_a_time_and_pods_of_lost_jobs_are_let_go() {
     );
 }
 
+/// Takes all labels and owners of a pod away.
+fn set_free(story: &mut Story, pod: &str, owners: Value) {
+    let pod = format!("Pod {pod}");
+    let labels = story.value(&pod)["metadata"]["labels"].clone();
+    let labels = labels.as_object().expect("labels").keys();
+    let none: serde_json::Map<String, Value> =
+        labels.map(|name| (name.clone(), Value::Null)).collect();
+    let metadata = json!({"labels": none, "ownerReferences": owners});
+    story.change(&pod, json!({"metadata": metadata}));
+}
+
+#[test]
+fn pods_that_no_job_counts_are_let_go() {
+    let mut story = story();
+    story.apply(SUM).wait(1);
+    let pods = story.pod_names();
+    story.happened();
+    // One that is not the job's any more, and one that the job releases itself.
+    set_free(&mut story, &pods[0], json!([]));
+    let owners = story.value(&format!("Pod {}", pods[1]))["metadata"]["ownerReferences"].clone();
+    set_free(&mut story, &pods[1], owners);
+    let told = story.happened();
+    assert_eq!(told.matches("patches Pod").count(), 2, "{told}");
+    for pod in &pods {
+        let metadata = story.value(&format!("Pod {pod}"))["metadata"].clone();
+        assert_eq!(metadata["finalizers"], json!([]), "{metadata}");
+    }
+}
+
 #[test]
 fn with_a_policy_of_failures_a_pod_that_is_going_has_not_failed_yet() {
     let policy = "  backoffLimit: 5\n  podReplacementPolicy: TerminatingOrFailed\n  \

@@ -23,7 +23,7 @@ mod sums;
 mod tracking;
 pub mod ttl;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use outrank_api::decode::ObjectKind;
@@ -58,12 +58,14 @@ pub struct JobController {
     rosters: Rosters<JobSums>,
 }
 
-/// When pods of a job failed since one last succeeded.
+/// Pods of a job that have failed since one last succeeded.
 #[derive(Clone, Debug, Default)]
 struct Failures {
-    last_success: Option<i64>,
-    /// By uid of the pod.
-    failed: BTreeMap<String, i64>,
+    count: i32,
+    /// When the last one failed.
+    last: Option<i64>,
+    /// The uids of those that have ended and are still held: they are known already.
+    noted: HashSet<String>,
 }
 
 impl Controller for JobController {
@@ -126,7 +128,7 @@ impl JobController {
         plan.step(claims.map(|write| with_finalizer(write, world)));
         let sums = &roster.sums;
         let failures = self.failures.entry(job.metadata.uid.clone()).or_default();
-        failures.note(sums);
+        failures.note(job, sums);
         let turn = Turn {
             stored,
             job,
@@ -170,14 +172,14 @@ pub(crate) fn has_ended(job: &Job) -> bool {
     conditions::is_true(conditions, "Complete") || conditions::is_true(conditions, "Failed")
 }
 
-fn is_suspended(job: &Job) -> bool {
-    job.spec.suspend == Some(true)
 /// Whether somebody else works on a job.
 fn is_others(job: &Job) -> bool {
     let managed_by = job.spec.managed_by.as_deref();
     managed_by.is_some_and(|it| it != "kubernetes.io/job-controller")
 }
 
+fn is_suspended(job: &Job) -> bool {
+    job.spec.suspend == Some(true)
 }
 
 /// How many pods must succeed, in a job whose pods have numbers.
@@ -226,7 +228,8 @@ fn has_finalizer(stored: &Stored) -> bool {
         .any(|it| it == FINALIZER)
 }
 
-/// Whether a pod waits to be counted by a job that is not there any more.
+/// Whether a pod waits to be counted, and nobody will: its job is over or not there any more, or it
+/// has none.
 fn is_left_over(stored: &Stored, world: &World) -> bool {
     let is_uncounted = match stored.metadata().controller() {
         None => true,

@@ -390,6 +390,22 @@ fn of_several_conditions_the_first_of_the_pod_is_told() {
     );
 }
 
+#[test]
+fn the_wait_after_a_failure_begins_when_the_last_container_has_ended() {
+    let mut story = story();
+    story.apply(&job("")).wait(1);
+    let pod = story.pod_names()[0].clone();
+    // One container does not say when it ended; the pod is not ready since now.
+    let ended = |time: Value| json!({"name": "c", "state": {"terminated": {"exitCode": 1, "finishedAt": time}}});
+    let containers = json!([ended(json!("2025-12-31T23:00:00Z")), ended(Value::Null)]);
+    let status = json!({"status": {"containerStatuses": containers}});
+    story.cluster.patch(&key(&format!("Pod {pod}")), status);
+    story.pod_becomes(&pod, "Failed").wait(8);
+    assert_eq!(counts(&story), (0, 0, 1), "it waits for 10 s");
+    story.wait(4);
+    assert_eq!(counts(&story), (1, 0, 1));
+}
+
 const NIGHTLY: &str = "
 apiVersion: batch/v1
 kind: CronJob

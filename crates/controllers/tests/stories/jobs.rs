@@ -482,6 +482,117 @@ fn runs_may_overlap_wait_or_replace_each_other() {
     assert_eq!((with("Allow"), with("Forbid"), with("Replace")), (3, 1, 1));
 }
 
+/// A cluster with `NIGHTLY` under a policy, and a run that somebody has made by hand.
+fn with_run_by_hand(policy: &str) -> Story {
+    let mut story = story();
+    let settings = format!("spec:\n  concurrencyPolicy: {policy}\n  schedule");
+    story.apply(&NIGHTLY.replacen("spec:\n  schedule", &settings, 1));
+    let owner = json!([{"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly",
+        "uid": story.value("CronJob nightly")["metadata"]["uid"], "controller": true}]);
+    story.apply(&job("").replace("name: sum", "name: by-hand"));
+    story.change(
+        "Job by-hand",
+        json!({"metadata": {"ownerReferences": owner}}),
+    );
+    story
+}
+
+#[test]
+fn runs_by_hand_are_in_nobodys_way() {
+    for policy in ["Forbid", "Replace"] {
+        let mut story = with_run_by_hand(policy);
+        story.wait(602);
+        assert_eq!(
+            names(&story, "Job"),
+            ["by-hand", "nightly-29453770"],
+            "{policy}"
+        );
+        assert!(
+            story
+                .happened()
+                .contains("UnexpectedJob: Saw a job that the controller did not")
+        );
+    }
+}
+
+#[test]
+fn a_run_that_is_replaced_is_not_missed() {
+    let mut story = story();
+    let settings = "spec:\n  concurrencyPolicy: Replace\n  schedule";
+    story
+        .apply(&NIGHTLY.replacen("spec:\n  schedule", settings, 1))
+        .wait(1210);
+    let told = story.happened();
+    assert!(
+        told.contains("SuccessfulDelete: Deleted job nightly-29453770\n"),
+        "{told}"
+    );
+    assert!(!told.contains("MissingJob"), "{told}");
+    assert_eq!(
+        story.status("CronJob nightly")["active"][0]["name"],
+        "nightly-29453780"
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_schedule_is_told() {
+    let mut story = story();
+    let told = |story: &mut Story, schedule: &str| {
+        let changes = json!({"spec": {"schedule": schedule}});
+        story.change("CronJob nightly", changes).wait(1);
+        story.happened()
+    };
+    story.apply(NIGHTLY);
+    let error = "UnparseableSchedule: unparseable schedule: \"x\" : expected exactly 5 fields, \
+        found 1: [x]\n";
+    assert!(told(&mut story, "x").contains(error));
+    let error = "InvalidSchedule: invalid schedule: 0 0 31 2 * : time difference between two \
+        schedules is less than 1 second\n";
+    assert!(told(&mut story, "0 0 31 2 *").contains(error));
+}
+
+#[test]
+fn a_new_schedule_is_for_the_time_to_come() {
+    let mut story = story();
+    story
+        .apply(&NIGHTLY.replace("*/10 * * * *", "0 12 * * *"))
+        .wait(3605);
+    story.change(
+        "CronJob nightly",
+        json!({"spec": {"schedule": "*/10 * * * *"}}),
+    );
+    assert!(
+        names(&story, "Job").is_empty(),
+        "no run of the hour that is over"
+    );
+    story.wait(600);
+    assert_eq!(names(&story, "Job"), ["nightly-29453830"]);
+}
+
+#[test]
+fn runs_at_intervals_keep_to_their_beat() {
+    let mut story = story();
+    story
+        .apply(&NIGHTLY.replace("*/10 * * * *", "@every 10m"))
+        .wait(300);
+    // Anything that happens to it must not put the next run off.
+    story.change(
+        "CronJob nightly",
+        json!({"metadata": {"labels": {"a": "b"}}}),
+    );
+    story.wait(301);
+    assert_eq!(names(&story, "Job"), ["nightly-29453770"]);
+    // Several are missed; the latest is made up for, in the beat.
+    story
+        .change("CronJob nightly", json!({"spec": {"suspend": true}}))
+        .wait(3000);
+    story.change("CronJob nightly", json!({"spec": {"suspend": false}}));
+    assert_eq!(
+        names(&story, "Job"),
+        ["nightly-29453770", "nightly-29453820"]
+    );
+}
+
 #[test]
 fn a_suspended_cron_job_catches_up_if_it_is_not_too_late() {
     let run = |deadline: &str, wait: i64| {

@@ -100,6 +100,11 @@ impl<S: Sums> Rosters<S> {
         self.by_owner.values_mut().map(|roster| &mut roster.sums)
     }
 
+    /// The sums of the set with this uid, if it has a roster.
+    pub(crate) fn sums_of(&mut self, uid: &str) -> Option<&mut S> {
+        self.by_owner.get_mut(uid).map(|roster| &mut roster.sums)
+    }
+
     /// Takes a change of a set: one that is no more has no roster.
     pub(crate) fn note_owner(&mut self, seen: &Seen) {
         if let Some(uid) = uid_of_gone(seen) {

@@ -34,7 +34,7 @@ use crate::roster::Rosters;
 use crate::world::{Key, Kind, Seen, Stored, World};
 use crate::write::{Event, Outcome, Refusal, Write};
 
-use self::sums::{Basis, SetSums};
+use self::sums::{Basis, Keeping, SetSums};
 
 const REVISION_LABEL: &str = "controller-revision-hash";
 const NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
@@ -78,12 +78,11 @@ impl Controller for StatefulSetController {
                 owners::<StatefulSet>(seen, world)
             }
             Kind::Known(ObjectKind::ControllerRevision) => owners::<StatefulSet>(seen, world),
-            // A pod may have waited for an old claim of its name to go.
-            Kind::Known(ObjectKind::PersistentVolumeClaim) if seen.new.is_none() => {
-                let sets = world.within::<StatefulSet>(&seen.key.namespace);
-                let mine = sets.filter(|set| claims::pod_of(set, &seen.key.name).is_some());
-                mine.map(|set| Key::of::<StatefulSet>(&set.metadata))
-                    .collect()
+            Kind::Known(ObjectKind::PersistentVolumeClaim) => {
+                let mut keys = self.note_claim(seen, world);
+                // A pod may have waited for an old claim of its name to go.
+                keys.retain(|_| seen.new.is_none());
+                keys
             }
             _ => Vec::new(),
         }
@@ -192,6 +191,21 @@ fn not_created(set: &StatefulSet, pod: &str, error: &str) -> String {
 }
 
 impl StatefulSetController {
+    /// Takes note of a change of a claim; returns the sets that it may be of.
+    fn note_claim(&mut self, seen: &Seen, world: &World) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for set in world.within::<StatefulSet>(&seen.key.namespace) {
+            let Some(pod) = claims::pod_of(set, &seen.key.name) else {
+                continue;
+            };
+            if let Some(sums) = self.rosters.sums_of(&set.metadata.uid) {
+                sums.note_claim(pod);
+            }
+            keys.push(Key::of::<StatefulSet>(&set.metadata));
+        }
+        keys
+    }
+
     fn go_on(
         &mut self,
         stored: &Stored,
@@ -210,6 +224,10 @@ impl StatefulSetController {
         };
         let roster = self.rosters.of(world, stored, &selector, &basis);
         roster.sums.settle(now);
+        roster.sums.keep_by(Keeping {
+            policy: set.spec.persistent_volume_claim_retention_policy.clone(),
+            wanted: crate::workloads::ordinals(set),
+        });
         let claims = roster.claims(stored, |_| true);
         let is_waiting = !claims.is_empty();
         plan.step(claims);
@@ -236,13 +254,16 @@ impl StatefulSetController {
         };
         let status = turn.status(plan);
         plan.step(Write::status(stored, &set.status, &status));
+        let mut kept = Vec::new();
         if set.metadata.deletion_timestamp.is_none() {
             turn.go_on(plan);
+            kept = turn.kept();
         }
         // Those in use do not count.
         let is_idle = |it: &Revision<'_>| !turn.is_live(it);
         let limit = set.spec.revision_history_limit;
         plan.step(revisions.truncate(limit, is_idle, |it| turn.is_live(it)));
+        roster.sums.note_kept(&kept);
     }
 }
 
@@ -364,14 +385,15 @@ impl<'w> Turn<'w> {
     fn make_at_once(&self, plan: &mut Plan) -> bool {
         for (ordinal, member) in self.sums.needy(self.wanted()) {
             let member = &member;
-            if let Some(delete) = replace_ended(member) {
-                plan.step(delete);
-                continue;
+            match replace_ended(member) {
+                Some(delete) => plan.step(delete),
+                None => plan.step(put_right(ordinal, member)),
             }
-            if member.pod.status.phase == "Pending" {
+        }
+        for (ordinal, member) in self.sums.unkept() {
+            if self.may_lack_claims(ordinal, &member) {
                 plan.step(self.missing_claims(ordinal));
             }
-            plan.step(put_right(ordinal, member));
         }
         let missing: Vec<i64> = self.sums.gaps(self.wanted()).take(BURST).collect();
         let mut rest = missing.as_slice();

@@ -77,14 +77,27 @@ impl Turn<'_> {
         }
     }
 
-    /// Gives the claims of all pods the owners that the retention policy says.
+    /// Gives the claims of pods the owners that the retention policy says.
     pub(super) fn keep_all_claims(&self) -> Vec<Write> {
-        if self.set.spec.volume_claim_templates.is_empty() {
-            return Vec::new();
-        }
-        let members = self.sums.within(i64::MIN..i64::MAX);
-        let writes = members.flat_map(|(ordinal, it)| self.keep_claims(ordinal, &it));
+        let unkept = self.sums.unkept();
+        let writes = unkept.flat_map(|(ordinal, it)| self.keep_claims(ordinal, &it));
         writes.collect()
+    }
+
+    /// Whether claims of a member that are missing are to be made: it waits for them.
+    pub(super) fn may_lack_claims(&self, ordinal: i64, member: &Member<'_>) -> bool {
+        member.pod.status.phase == "Pending" && self.wanted().contains(&ordinal)
+    }
+
+    /// The ordinals of those whose claims were to be looked at and are as they should be.
+    pub(super) fn kept(&self) -> Vec<i64> {
+        let unkept = self.sums.unkept();
+        let kept = unkept.filter(|(ordinal, it)| {
+            let is_lacking = self.may_lack_claims(*ordinal, it);
+            let is_lacking = is_lacking && !self.missing_claims(*ordinal).is_empty();
+            !is_lacking && self.keep_claims(*ordinal, it).is_empty()
+        });
+        kept.map(|(ordinal, _)| ordinal).collect()
     }
 
     /// Gives the claims of a pod the owners that the retention policy says.

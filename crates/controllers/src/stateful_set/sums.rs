@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use outrank_api::types::Pod;
+use outrank_api::types::{ClaimRetentionPolicy, Pod};
 
 use super::{Member, has_identity};
 use crate::pod_state::{Availability, is_going, is_ready};
@@ -22,6 +22,14 @@ pub(super) struct Basis {
     pub(super) has_claims: bool,
 }
 
+/// What decides who owns the claims of a set.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Keeping {
+    pub(super) policy: Option<ClaimRetentionPolicy>,
+    /// The ordinals that there should be.
+    pub(super) wanted: Range<i64>,
+}
+
 /// Sums over the pods of a set whose names are its.
 #[derive(Clone, Debug)]
 pub(super) struct SetSums {
@@ -34,8 +42,12 @@ pub(super) struct SetSums {
     /// Those that are not available, are going, or lack the label with their name.
     unsettled: BTreeSet<i64>,
     /// Those that something may have to be done about, even if they are not to be waited for: they
-    /// have ended, may lack claims, or lack the label with their name.
+    /// have ended, or lack the label with their name.
     needy: BTreeSet<i64>,
+    /// Those whose claims are to be looked at: something has changed about the pod or a claim.
+    unkept: BTreeSet<i64>,
+    /// What decides beside that who owns claims.
+    keeping: Option<Keeping>,
     /// By revision, those that are not going; and how many have it in all.
     revisions: BTreeMap<Option<String>, (BTreeSet<i64>, usize)>,
 }
@@ -48,10 +60,38 @@ impl SetSums {
         {
             self.available_at.pop_first();
             let member = self.members.get(&ordinal).and_then(|it| it.get::<Pod>());
-            if member.is_some_and(|pod| is_settled_once_available(pod)) {
+            if member.is_some_and(is_settled_once_available) {
                 self.unsettled.remove(&ordinal);
             }
         }
+    }
+
+    /// Takes note of what decides who owns claims. If that is new, all are to be looked at.
+    pub(super) fn keep_by(&mut self, keeping: Keeping) {
+        if self.basis.has_claims && self.keeping.as_ref() != Some(&keeping) {
+            self.keeping = Some(keeping);
+            self.unkept = self.members.keys().copied().collect();
+        }
+    }
+
+    /// Takes note that a claim of the pod of this name has changed.
+    pub(super) fn note_claim(&mut self, pod: &str) {
+        let number = pod.rsplit_once('-').and_then(|(_, it)| it.parse().ok());
+        let ordinal = number.filter(|it| self.members.contains_key(it));
+        self.unkept.extend(ordinal);
+    }
+
+    /// The pods whose claims are to be looked at, by ordinal.
+    pub(super) fn unkept(&self) -> impl Iterator<Item = (i64, Member<'_>)> {
+        let unkept = self.unkept.iter();
+        unkept.filter_map(|ordinal| Some((*ordinal, self.member(*ordinal)?)))
+    }
+
+    /// The claims of these pods are as they should be.
+    pub(super) fn note_kept(&mut self, ordinals: &[i64]) {
+        ordinals.iter().for_each(|it| {
+            self.unkept.remove(it);
+        });
     }
 
     /// When the next pod becomes available.
@@ -143,11 +183,6 @@ impl SetSums {
         range.filter(|ordinal| !self.members.contains_key(ordinal))
     }
 
-    fn is_needy(&self, pod: &Pod) -> bool {
-        let may_lack_claims = self.basis.has_claims && pod.status.phase == "Pending";
-        pod.is_finished() || may_lack_claims || !has_identity(pod)
-    }
-
     fn availability(&self, pod: &Pod) -> Availability {
         match pod.status.phase == "Running" {
             true => Availability::of(pod, self.basis.min_ready_seconds, i64::MIN),
@@ -171,6 +206,8 @@ impl Sums for SetSums {
             available_at: BTreeSet::new(),
             unsettled: BTreeSet::new(),
             needy: BTreeSet::new(),
+            unkept: BTreeSet::new(),
+            keeping: None,
             revisions: BTreeMap::new(),
         }
     }
@@ -188,8 +225,11 @@ impl Sums for SetSums {
         if availability != Availability::Now || !is_settled_once_available(pod) {
             self.unsettled.insert(ordinal);
         }
-        if self.is_needy(pod) {
+        if pod.is_finished() || !has_identity(pod) {
             self.needy.insert(ordinal);
+        }
+        if self.basis.has_claims {
+            self.unkept.insert(ordinal);
         }
         let revision = member_revision(pod).cloned();
         let (staying, count) = self.revisions.entry(revision).or_default();
@@ -210,6 +250,7 @@ impl Sums for SetSums {
         }
         self.unsettled.remove(&ordinal);
         self.needy.remove(&ordinal);
+        self.unkept.remove(&ordinal);
         let revision = member_revision(pod).cloned();
         if let Some((staying, count)) = self.revisions.get_mut(&revision) {
             staying.remove(&ordinal);

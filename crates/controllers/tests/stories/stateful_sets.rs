@@ -309,3 +309,37 @@ fn a_pod_gets_the_label_with_its_name_back() {
     assert!(story.happened().contains(told));
     assert_eq!(story.value("Pod db-1")["metadata"]["labels"][number], "1");
 }
+
+#[test]
+fn a_claim_whose_owner_somebody_takes_gets_it_back() {
+    let mut story = story();
+    let policy = "spec:\n  persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete}\n";
+    story.apply(&DB.replacen("spec:\n", policy, 1)).wait(10);
+    let owner = |story: &Story| {
+        let claim = story.value("PersistentVolumeClaim data-db-1");
+        claim["metadata"]["ownerReferences"][0]["kind"].clone()
+    };
+    assert_eq!(owner(&story), "StatefulSet");
+    let nobody = json!({"metadata": {"ownerReferences": []}});
+    story.change("PersistentVolumeClaim data-db-1", nobody);
+    // At the next look at the set, whatever it is for.
+    story.change(
+        "StatefulSet db",
+        json!({"metadata": {"labels": {"a": "b"}}}),
+    );
+    assert_eq!(owner(&story), "StatefulSet");
+}
+
+#[test]
+fn a_claim_that_a_waiting_pod_lacks_is_made_again() {
+    for policy in ["OrderedReady", "Parallel"] {
+        let mut story = story().pods_wait();
+        let policy = format!("spec:\n  podManagementPolicy: {policy}\n");
+        story.apply(&DB.replacen("spec:\n", &policy, 1));
+        let claim = "PersistentVolumeClaim data-db-0";
+        let first = story.value(claim)["metadata"]["uid"].clone();
+        story.delete(claim);
+        assert!(story.is_there(claim), "{policy}");
+        assert_ne!(story.value(claim)["metadata"]["uid"], first, "{policy}");
+    }
+}

@@ -20,11 +20,23 @@ use outrank_controllers::virtual_cluster::{PodLife, VirtualCluster};
 use outrank_controllers::{Controllers, Key, workload_controllers};
 use serde_json::{Value, json};
 
+/// What is measured. `Claims` is a StatefulSet whose pods have claims, `Failing` a Job whose pods all
+/// fail, `Budget` a ReplicaSet with a PodDisruptionBudget.
+const KINDS: [&str; 7] = [
+    "ReplicaSet",
+    "Job",
+    "Failing",
+    "StatefulSet",
+    "Claims",
+    "DaemonSet",
+    "Budget",
+];
+
 fn main() {
     let pods = std::env::args().nth(1).and_then(|it| it.parse().ok());
     let pods: usize = pods.unwrap_or(10_000);
     let selected = std::env::args().nth(2);
-    for kind in ["ReplicaSet", "Job", "StatefulSet", "DaemonSet", "Budget"] {
+    for kind in KINDS {
         if selected.as_deref().is_none_or(|it| it == kind) {
             measure(kind, pods);
         }
@@ -57,13 +69,13 @@ fn measure(kind: &str, pods: usize) {
     let keys: Vec<Key> = cluster.pods("default").collect();
     assert_eq!(keys.len(), pods);
     let start = Instant::now();
-    let phase = if kind == "Job" {
-        "Succeeded"
-    } else {
-        "Running"
+    let phase = match kind {
+        "Job" => "Succeeded",
+        "Failing" => "Failed",
+        _ => "Running",
     };
     for key in &keys {
-        cluster.set_pod_status(key, phase, kind != "Job");
+        cluster.set_pod_status(key, phase, phase == "Running");
         cluster.settle();
     }
     let each = start.elapsed();
@@ -71,7 +83,13 @@ fn measure(kind: &str, pods: usize) {
 }
 
 fn workload(kind: &str, pods: usize) -> Value {
-    let kind = if kind == "Budget" { "ReplicaSet" } else { kind };
+    let (is_failing, has_claims) = (kind == "Failing", kind == "Claims");
+    let kind = match kind {
+        "Budget" => "ReplicaSet",
+        "Failing" => "Job",
+        "Claims" => "StatefulSet",
+        kind => kind,
+    };
     let mut spec = json!({"template": {
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "c", "image": "i:1"}], "restartPolicy": "Always"},
@@ -80,6 +98,9 @@ fn workload(kind: &str, pods: usize) -> Value {
         spec["template"]["spec"]["restartPolicy"] = "Never".into();
         spec["parallelism"] = pods.into();
         spec["completions"] = pods.into();
+        if is_failing {
+            spec["backoffLimit"] = pods.into();
+        }
     } else {
         spec["selector"] = json!({"matchLabels": {"app": "web"}});
     }
@@ -88,6 +109,9 @@ fn workload(kind: &str, pods: usize) -> Value {
     }
     if kind == "StatefulSet" {
         spec["podManagementPolicy"] = "Parallel".into();
+        if has_claims {
+            spec["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}}]);
+        }
     }
     let api_version = if kind == "Job" { "batch/v1" } else { "apps/v1" };
     json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "web"}, "spec": spec})

@@ -82,8 +82,11 @@ impl Plan {
         }
     }
 
-    /// Looks again at a time, or before.
+    /// Looks again at a time, or before. The end of time does not come.
     pub fn look_at(&mut self, time: i64) {
+        if time == i64::MAX {
+            return;
+        }
         self.look_again = Some(self.look_again.map_or(time, |known| known.min(time)));
     }
 }

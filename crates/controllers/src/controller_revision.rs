@@ -14,12 +14,15 @@ use serde_json::{Value, json};
 
 use crate::claim::{claim, reference_to};
 use crate::controller::Plan;
-use crate::generated_names::{NAME_BYTES_MAX, short_hash, shortened};
+use crate::generated_names::{short_hash, shortened};
 use crate::world::{Stored, World};
 use crate::write::{Create, Write, without_nulls};
 
 /// Where a revision keeps the spec of its template.
 pub(crate) const TEMPLATE_SPEC: &str = "/data/spec/template/spec";
+
+/// Longest part of the owner's name in the name of a revision, in bytes.
+const OWNER_BYTES_MAX: usize = 223;
 
 /// The revisions of an owner, the oldest first.
 pub(crate) struct Revisions<'w> {
@@ -103,18 +106,20 @@ impl<'w> Revisions<'w> {
         }
     }
 
-    /// Deletes revisions that are not `live`, the oldest first, but for the last `limit`.
+    /// Deletes revisions beyond the limit that are not `live`, the oldest first. Those that are
+    /// `counted` are held against the limit.
     pub(crate) fn truncate(
         &self,
         limit: Option<i32>,
+        is_counted: impl Fn(&Revision<'w>) -> bool,
         is_live: impl Fn(&Revision<'w>) -> bool,
     ) -> Vec<Write> {
         let Ok(limit) = usize::try_from(limit.unwrap_or(10)) else {
             return Vec::new();
         };
-        let old: Vec<&Revision<'w>> = self.all.iter().filter(|it| !is_live(it)).collect();
-        let surplus = old.len().saturating_sub(limit);
-        let surplus = old.into_iter().take(surplus);
+        let counted = self.all.iter().filter(|it| is_counted(it)).count();
+        let old = self.all.iter().filter(|it| !is_live(it));
+        let surplus = old.take(counted.saturating_sub(limit));
         surplus.map(|it| Write::delete(it.stored)).collect()
     }
 }
@@ -141,7 +146,7 @@ impl Template<'_> {
         parts.extend(collisions.as_ref().map(<[u8; 4]>::as_slice));
         let hash = short_hash(&parts);
         let owner = self.owner.metadata();
-        let name = shortened(&owner.name, NAME_BYTES_MAX - 1 - hash.len());
+        let name = shortened(&owner.name, OWNER_BYTES_MAX);
         let name = format!("{name}-{hash}");
         Write::Create(Box::new(Create {
             object: self.object(name, hash, data, revision),

@@ -7,6 +7,7 @@
 //! Times are counted in the schedule's zone, or in UTC if it names none.
 //! Source: `pkg/controller/cronjob`, Kubernetes 1.36.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use outrank_api::cron::{Schedule, Zone};
@@ -17,7 +18,7 @@ use outrank_api::types::{CronJob, CronJobStatus, Job, ObjectMeta, ObjectReferenc
 use crate::claim::{owned, reference_to};
 use crate::conditions;
 use crate::controller::{Controller, Plan};
-use crate::job::has_ended;
+use crate::roster::uid_of_gone;
 use crate::world::{Key, Kind, Seen, Stored, World};
 use crate::write::{Create, Delete, Event, Outcome, Propagation, Write, Written};
 
@@ -30,17 +31,39 @@ const SECOND: i64 = 1_000_000_000;
 const MISSED_MAX: i64 = 100;
 
 /// The controller of CronJobs.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CronJobController;
+#[derive(Clone, Debug, Default)]
+pub struct CronJobController {
+    /// When somebody last changed the schedule, by uid: runs that the new one would have had before
+    /// that are not made up for.
+    rescheduled: HashMap<String, i64>,
+}
+
+impl CronJobController {
+    /// Takes note of a changed schedule.
+    fn note(&mut self, seen: &Seen, now: i64) {
+        if let Some(uid) = uid_of_gone(seen) {
+            self.rescheduled.remove(uid);
+        }
+        if let [Some(old), Some(new)] = seen.both::<CronJob>()
+            && (&old.spec.schedule, &old.spec.time_zone)
+                != (&new.spec.schedule, &new.spec.time_zone)
+        {
+            self.rescheduled.insert(new.metadata.uid.clone(), now);
+        }
+    }
+}
 
 impl Controller for CronJobController {
     fn name(&self) -> &'static str {
         "cronjob-controller"
     }
 
-    fn concerned(&mut self, seen: &Seen, world: &World, _: i64) -> Vec<Key> {
+    fn concerned(&mut self, seen: &Seen, world: &World, now: i64) -> Vec<Key> {
         match &seen.key.kind {
-            Kind::Known(ObjectKind::CronJob) => vec![seen.key.clone()],
+            Kind::Known(ObjectKind::CronJob) => {
+                self.note(seen, now);
+                vec![seen.key.clone()]
+            }
             Kind::Known(ObjectKind::Job) => {
                 let job = seen.new.as_ref().or(seen.old.as_ref());
                 let owner = job.and_then(|it| it.metadata().controller());
@@ -57,10 +80,14 @@ impl Controller for CronJobController {
         if let Some(stored) = world.stored(key)
             && let Some(cron_job) = stored.get::<CronJob>()
         {
-            let turn = Turn::of(stored, cron_job, world, now);
+            let rescheduled = self.rescheduled.get(&cron_job.metadata.uid).copied();
+            let turn = Turn {
+                rescheduled,
+                ..Turn::of(stored, cron_job, world, now)
+            };
             turn.clean_up(&mut plan);
-            turn.follow_runs(&mut plan);
-            turn.start_due_run(&mut plan);
+            let status = turn.follow_runs(&mut plan);
+            turn.start_due_run(&status, &mut plan);
         }
         plan
     }
@@ -112,11 +139,30 @@ impl Run<'_> {
     }
 }
 
+/// Runs that were due.
+struct Missed {
+    /// The time from which on runs are looked for.
+    since: i64,
+    latest: Option<i64>,
+    /// How many, about; 0 if it is one at most.
+    count: i64,
+}
+
+impl Missed {
+    /// The time from which on the next run is looked for.
+    fn last(&self, now: i64) -> i64 {
+        let none = if self.count == 0 { self.since } else { now };
+        self.latest.unwrap_or(none)
+    }
+}
+
 /// One look at a CronJob.
 struct Turn<'w> {
     stored: &'w Arc<Stored>,
     cron_job: &'w CronJob,
     now: i64,
+    /// When the schedule was changed, if it was.
+    rescheduled: Option<i64>,
     /// Its runs, by name.
     runs: Vec<Run<'w>>,
 }
@@ -134,6 +180,7 @@ impl<'w> Turn<'w> {
             stored,
             cron_job,
             now,
+            rescheduled: None,
             runs: runs.collect(),
         }
     }
@@ -181,8 +228,9 @@ impl<'w> Turn<'w> {
         }
     }
 
-    /// Keeps the list of active runs, and notes how the last ones went.
-    fn follow_runs(&self, plan: &mut Plan) {
+    /// Keeps the list of active runs, and notes how the last ones went. Returns the new status: what
+    /// others have made for the CronJob is not in its list.
+    fn follow_runs(&self, plan: &mut Plan) -> CronJobStatus {
         let old = &self.cron_job.status;
         let mut status = old.clone();
         let mut events = Vec::new();
@@ -200,6 +248,7 @@ impl<'w> Turn<'w> {
         });
         plan.step(Write::status(self.stored, old, &status));
         plan.step(events);
+        status
     }
 
     fn follow(&self, run: &Run<'_>, status: &mut CronJobStatus, events: &mut Vec<Write>) {
@@ -246,19 +295,11 @@ impl<'w> Turn<'w> {
         }
     }
 
-    fn start_due_run(&self, plan: &mut Plan) {
+    fn start_due_run(&self, status: &CronJobStatus, plan: &mut Plan) {
         let spec = &self.cron_job.spec;
-        let is_going = self.cron_job.metadata.deletion_timestamp.is_some();
-        if is_going || spec.suspend == Some(true) {
+        if self.cron_job.metadata.deletion_timestamp.is_some() {
             return;
         }
-        let schedule = match Schedule::parse(&spec.schedule) {
-            Ok(schedule) => schedule,
-            Err(error) => {
-                let message = format!("unparseable schedule: {} : {error}", spec.schedule);
-                return plan.step([self.event(true, "UnparseableSchedule", message)]);
-            }
-        };
         let zone = match &spec.time_zone {
             None => Zone::utc(),
             Some(name) => match Zone::named(name) {
@@ -269,45 +310,79 @@ impl<'w> Turn<'w> {
                 }
             },
         };
-        if let Some(next) = schedule.next(self.now, &zone) {
+        if spec.suspend == Some(true) {
+            return;
+        }
+        let schedule = match Schedule::parse(&spec.schedule) {
+            Ok(schedule) => schedule,
+            Err(error) => {
+                let message = format!("unparseable schedule: {:?} : {error}", spec.schedule);
+                return plan.step([self.event(true, "UnparseableSchedule", message)]);
+            }
+        };
+        let deadline = spec.starting_deadline_seconds;
+        let earliest = deadline.map(|it| self.now.saturating_sub(it.saturating_mul(SECOND)));
+        let missed = match self.missed(&schedule, &zone, earliest) {
+            Ok(missed) => missed,
+            Err(error) => {
+                let message = format!("invalid schedule: {} : {error}", spec.schedule);
+                return plan.step([self.event(true, "InvalidSchedule", message)]);
+            }
+        };
+        // What is too late for the deadline counts for the next one all the same.
+        let ever = self.missed(&schedule, &zone, None);
+        let last = ever.map_or(self.now, |it| it.last(self.now));
+        if let Some(next) = schedule.next(last, &zone) {
             plan.look_at(next);
         }
-        if let Some(due) = self.due(&schedule, &zone, plan) {
-            self.start(due, &zone, plan);
-        }
-    }
-
-    /// When the latest run that has not been made was due.
-    fn due(&self, schedule: &Schedule, zone: &Zone, plan: &mut Plan) -> Option<i64> {
-        let time = |text: &Option<String>| text.as_deref().and_then(unix_nanos);
-        let last = time(&self.cron_job.status.last_schedule_time);
-        let since = last.or_else(|| time(&self.cron_job.metadata.creation_timestamp))?;
-        let deadline = self.cron_job.spec.starting_deadline_seconds;
-        let earliest = deadline.map(|it| self.now.saturating_sub(it.saturating_mul(SECOND)));
-        let since = earliest.map_or(since, |it| it.max(since));
-        let first = schedule.next(since, zone).filter(|it| *it <= self.now)?;
-        let Some(second) = schedule.next(first, zone).filter(|it| *it <= self.now) else {
-            return Some(first);
+        let Some(due) = missed.latest.filter(|due| Some(*due) > self.rescheduled) else {
+            return;
         };
-        let interval = (second - first).max(SECOND);
-        let missed = (self.now - first) / interval + 1;
-        if missed > MISSED_MAX {
+        if missed.count > MISSED_MAX {
             let message = "too many missed start times. Set or decrease \
                 .spec.startingDeadlineSeconds or check clock skew";
             plan.step([self.event(true, "TooManyMissedTimes", message.to_owned())]);
         }
-        // Schedules are not regular: from well before now on, runs are looked at one by one.
-        let near = first.max(self.now.saturating_sub(interval.saturating_mul(2)));
-        let from = match schedule.next(near - 1, zone).filter(|it| *it <= self.now) {
-            Some(near) => near,
-            None => first,
+        self.start(due, &zone, status, plan);
+    }
+
+    /// The runs that were due and have not been made, as upstream finds them: it takes the first two
+    /// for the rule, and does not look far back for the latest.
+    fn missed(
+        &self,
+        schedule: &Schedule,
+        zone: &Zone,
+        earliest: Option<i64>,
+    ) -> Result<Missed, &'static str> {
+        const NEVER: &str = "time difference between two schedules is less than 1 second";
+        let time = |text: &Option<String>| text.as_deref().and_then(unix_nanos);
+        let last = time(&self.cron_job.status.last_schedule_time);
+        let since = last.or_else(|| time(&self.cron_job.metadata.creation_timestamp));
+        let since = since.unwrap_or(0).max(earliest.unwrap_or(i64::MIN));
+        let mut missed = Missed {
+            since,
+            latest: None,
+            count: 0,
         };
-        let later = std::iter::successors(Some(from), |time| schedule.next(*time, zone));
-        later.take_while(|time| *time <= self.now).last()
+        let first = schedule.next(since, zone).ok_or(NEVER)?;
+        if first > self.now {
+            return Ok(missed);
+        }
+        let second = schedule.next(first, zone).ok_or(NEVER)?;
+        if second > self.now {
+            missed.latest = Some(first);
+            return Ok(missed);
+        }
+        let interval = second.saturating_sub(first).max(SECOND);
+        missed.count = self.now.saturating_sub(first) / interval + 1;
+        let near = first.saturating_add((missed.count - 2).saturating_mul(interval));
+        let later = std::iter::successors(schedule.next(near, zone), |it| schedule.next(*it, zone));
+        missed.latest = later.take_while(|time| *time <= self.now).last();
+        Ok(missed)
     }
 
     /// Makes a run, unless it is too late for it or another is in its way.
-    fn start(&self, due: i64, zone: &Zone, plan: &mut Plan) {
+    fn start(&self, due: i64, zone: &Zone, status: &CronJobStatus, plan: &mut Plan) {
         let spec = &self.cron_job.spec;
         let name = format!("{}-{}", self.cron_job.metadata.name, due / (60 * SECOND));
         if self.runs.iter().any(|run| run.job.metadata.name == name) {
@@ -315,25 +390,32 @@ impl<'w> Turn<'w> {
         }
         let deadline = spec.starting_deadline_seconds;
         if deadline.is_some_and(|it| due.saturating_add(it.saturating_mul(SECOND)) < self.now) {
-            let due = rfc3339(due);
+            let due = rfc1123(due);
             let message = format!("Missed scheduled time to start a job: {due}");
             return plan.step([self.event(true, "MissSchedule", message)]);
         }
-        let mut active = self
-            .runs
-            .iter()
-            .filter(|run| !has_ended(run.job))
-            .peekable();
         match spec.concurrency_policy.as_str() {
-            "Forbid" if active.peek().is_some() => {
+            "Forbid" if !status.active.is_empty() => {
                 let message = "Not starting job because prior execution is running and \
                     concurrency policy is Forbid";
                 return plan.step([self.event(false, "JobAlreadyActive", message.to_owned())]);
             }
-            "Replace" => plan.step(active.map(Self::delete)),
+            "Replace" => self.replace(status, plan),
             _ => {}
         }
         plan.step([self.new_run(name, due, zone)]);
+    }
+
+    /// Deletes the active runs, and takes them from the list.
+    fn replace(&self, status: &CronJobStatus, plan: &mut Plan) {
+        let is_active = |run: &&Run<'_>| {
+            let mut active = status.active.iter();
+            active.any(|it| it.uid == run.job.metadata.uid)
+        };
+        let mut without = status.clone();
+        without.active.clear();
+        plan.step(self.runs.iter().filter(is_active).map(Self::delete));
+        plan.step(Write::status(self.stored, &self.cron_job.status, &without));
     }
 
     fn new_run(&self, name: String, due: i64, zone: &Zone) -> Write {
@@ -364,6 +446,26 @@ impl<'w> Turn<'w> {
     }
 }
 
+/// A time as old protocols write it: `Thu, 01 Jan 2026 00:10:00 +0000`.
+fn rfc1123(time: i64) -> String {
+    const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    // 1970 began on a Thursday.
+    let days = time.div_euclid(24 * 60 * 60 * SECOND);
+    let weekday = WEEKDAYS[usize::try_from(days.rem_euclid(7)).unwrap_or(0)];
+    let text = rfc3339(time);
+    let parts: Vec<&str> = text.split(['-', 'T', 'Z']).collect();
+    let [year, month, day, clock, ..] = parts[..] else {
+        return text;
+    };
+    let month = month.parse::<usize>().ok();
+    let month = month.and_then(|it| MONTHS.get(it.checked_sub(1)?));
+    let month = month.copied().unwrap_or_default();
+    format!("{weekday}, {day} {month} {year} {clock} +0000")
+}
+
 fn reference(run: &Run<'_>) -> ObjectReference {
     let metadata = &run.job.metadata;
     ObjectReference {
@@ -373,5 +475,21 @@ fn reference(run: &Run<'_>) -> ObjectReference {
         name: metadata.name.clone(),
         uid: metadata.uid.clone(),
         resource_version: metadata.resource_version.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_in_the_old_way() {
+        for (time, text) in [
+            ("2026-01-01T00:10:00Z", "Thu, 01 Jan 2026 00:10:00 +0000"),
+            ("2024-02-29T23:59:59Z", "Thu, 29 Feb 2024 23:59:59 +0000"),
+            ("1969-12-31T12:00:00Z", "Wed, 31 Dec 1969 12:00:00 +0000"),
+        ] {
+            assert_eq!(unix_nanos(time).map(rfc1123).as_deref(), Some(text));
+        }
     }
 }

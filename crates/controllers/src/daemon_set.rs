@@ -26,7 +26,7 @@ use crate::pod_edit::PodEdit;
 use crate::pod_state::{Availability, is_going};
 use crate::replica_set::owners;
 use crate::roster::{Rosters, uid_of_gone};
-use crate::workloads::{Verdict, daemon_pod_order, daemon_tolerations, target_node};
+use crate::workloads::{Verdict, daemon_pod_order, daemon_tolerations};
 use crate::world::{Key, Kind, Seen, Stored, World};
 use crate::write::{Event, Refusal, Write};
 
@@ -50,9 +50,9 @@ pub struct DaemonSetController {
     rosters: Rosters<DaemonSums>,
 }
 
-/// Nodes where pods have failed, by uid of the set and name of the node.
+/// Nodes where pods have failed, by uid and observed generation of the set and name of the node.
 #[derive(Clone, Debug, Default)]
-struct Failures(HashMap<(String, String), BackOff>);
+struct Failures(HashMap<(String, i64, String), BackOff>);
 
 /// When the last failed pod was removed, and how long the next one stays.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +71,7 @@ impl Controller for DaemonSetController {
             Kind::Known(ObjectKind::DaemonSet) => {
                 self.rosters.note_owner(seen);
                 if let Some(uid) = uid_of_gone(seen) {
-                    self.failures.0.retain(|(set, _), _| set != uid);
+                    self.failures.0.retain(|(set, ..), _| set != uid);
                 }
                 vec![seen.key.clone()]
             }
@@ -169,7 +169,7 @@ impl DaemonSetController {
         };
         let Self { failures, rosters } = self;
         let roster = rosters.of(world, stored, &selector, &basis);
-        plan.step(roster.claims(stored, |it| target_node(&it.spec).is_some()));
+        plan.step(roster.claims(stored, |_| true));
         plan.steps.append(&mut of_revisions.steps);
         let revision = match revision {
             Ok(revision) => revision,
@@ -191,9 +191,10 @@ impl DaemonSetController {
             changes = turn.roll();
         }
         turn.carry_out(changes, plan);
-        let live =
-            |it: &Revision<'_>| it.name() == revision.name() || turn.sums.has_hash(hash_of(it));
-        plan.step(revisions.truncate(set.spec.revision_history_limit, live));
+        // Of those in use, only the current one does not count.
+        let is_old = |it: &Revision<'_>| it.name() != revision.name();
+        let is_live = |it: &Revision<'_>| !is_old(it) || turn.sums.has_hash(hash_of(it));
+        plan.step(revisions.truncate(set.spec.revision_history_limit, is_old, is_live));
     }
 }
 
@@ -207,8 +208,12 @@ impl Failures {
             let staying = pods.iter().copied().filter(|pod| !is_going(pod));
             match verdict {
                 Some(Verdict::Run) if pods.is_empty() => changes.create.push(node),
-                Some(Verdict::Run | Verdict::Keep) => {
-                    self.tidy(turn, node, &pods, &mut changes, plan);
+                Some(verdict @ (Verdict::Run | Verdict::Keep)) => {
+                    let is_served = self.tidy(turn, node, &pods, &mut changes, plan);
+                    // Where there may be two, the next one need not wait for the last to go.
+                    if !is_served && verdict == Verdict::Run && turn.leeway().0 > 0 {
+                        changes.create.push(node);
+                    }
                 }
                 Some(Verdict::Leave) => changes.delete.extend(staying),
                 // Pods that wait for a node that is not there would wait for ever.
@@ -219,7 +224,8 @@ impl Failures {
         changes
     }
 
-    /// Of the pods on a node that may have one, finds those that are too many or have ended.
+    /// Of the pods on a node that may have one, finds those that are too many or have ended. False if
+    /// there are no others.
     fn tidy<'w>(
         &mut self,
         turn: &Turn<'w>,
@@ -227,7 +233,7 @@ impl Failures {
         pods: &[&'w Pod],
         changes: &mut Changes<'w>,
         plan: &mut Plan,
-    ) {
+    ) -> bool {
         let mut running: Vec<&'w Pod> = Vec::new();
         for pod in pods.iter().copied().filter(|pod| !is_going(pod)) {
             let Pod { metadata, .. } = pod;
@@ -254,16 +260,19 @@ impl Failures {
             }
         }
         running.sort_by(|a, b| daemon_pod_order(a, b));
+        let is_served = !running.is_empty();
         match turn.leeway().0 {
             0 => changes.delete.extend(running.into_iter().skip(1)),
             _ => turn.keep_one_of_each(running, changes),
         }
+        is_served
     }
 
     /// Whether a failed pod may be removed now, else when: a node where pods fail one after the
     /// other gets a new one ever more slowly.
     fn may_replace(&mut self, turn: &Turn<'_>, node: &str) -> Result<(), i64> {
-        let key = (turn.set.metadata.uid.clone(), node.to_owned());
+        let uid = turn.set.metadata.uid.clone();
+        let key = (uid, turn.set.status.observed_generation, node.to_owned());
         let wait = match self.0.get(&key) {
             Some(known) if turn.now - known.since < known.wait => {
                 return Err(known.since + known.wait);

@@ -8,13 +8,14 @@
 //!
 //! One call makes one move: it is called again when that has been written.
 //!
-//! * `revision`: the ReplicaSet of the current template, and its number;
+//! * `revision`: the ReplicaSet of the current template, and its number; `rollback`: going back;
 //! * `scaling`: who has how many pods;
 //! * `status`: counts and conditions.
 //!
 //! Source: `pkg/controller/deployment`, Kubernetes 1.36.
 
 mod revision;
+mod rollback;
 mod scaling;
 mod status;
 
@@ -219,7 +220,13 @@ impl<'w> Rollout<'w> {
         if self.note_pause(plan) {
             return;
         }
-        if self.deployment.spec.paused || self.is_scaling() {
+        if self.deployment.spec.paused {
+            return self.scale(plan);
+        }
+        if let Some(revision) = self.rollback_to() {
+            return self.roll_back(revision, plan);
+        }
+        if self.is_scaling() {
             return self.scale(plan);
         }
         match self.deployment.spec.strategy.type_.as_str() {
@@ -239,7 +246,9 @@ impl<'w> Rollout<'w> {
             return;
         }
         plan.step(self.scale_in_proportion());
-        self.clean_up(plan);
+        if self.deployment.spec.paused && self.rollback_to().is_none() {
+            self.clean_up(plan);
+        }
         self.write_counts(plan);
     }
 
@@ -254,7 +263,7 @@ impl<'w> Rollout<'w> {
             return self.write_progress(plan);
         }
         let down = self.shrink_old(&new);
-        if down.is_empty() {
+        if down.is_empty() && self.was_complete() {
             self.clean_up(plan);
         }
         down.into_iter().for_each(|step| plan.step(step));
@@ -275,12 +284,27 @@ impl<'w> Rollout<'w> {
         let Revision::Ready(new) = self.revise(true, plan) else {
             return;
         };
-        plan.step(self.resize(&new, self.replicas));
-        self.clean_up(plan);
+        if new.replicas() != self.replicas {
+            plan.step(self.resize(&new, self.replicas));
+        }
+        if self.was_complete() {
+            self.clean_up(plan);
+        }
         self.write_progress(plan);
     }
 
+    /// Whether the rollout was complete when the status was last written.
+    fn was_complete(&self) -> bool {
+        let Deployment {
+            metadata, status, ..
+        } = self.deployment;
+        self.is_complete(status) && status.observed_generation >= metadata.generation
+    }
+
     fn old_pods_run(&self) -> bool {
+        if self.old.iter().any(|it| it.set.status.replicas > 0) {
+            return true;
+        }
         let mut pods = self
             .old
             .iter()

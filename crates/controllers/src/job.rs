@@ -23,7 +23,7 @@ mod sums;
 mod tracking;
 pub mod ttl;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use outrank_api::decode::ObjectKind;
@@ -58,12 +58,14 @@ pub struct JobController {
     rosters: Rosters<JobSums>,
 }
 
-/// When pods of a job failed since one last succeeded.
+/// Pods of a job that have failed since one last succeeded.
 #[derive(Clone, Debug, Default)]
 struct Failures {
-    last_success: Option<i64>,
-    /// By uid of the pod.
-    failed: BTreeMap<String, i64>,
+    count: i32,
+    /// When the last one failed.
+    last: Option<i64>,
+    /// The uids of those that have ended and are still held: they are known already.
+    noted: HashSet<String>,
 }
 
 impl Controller for JobController {
@@ -76,10 +78,13 @@ impl Controller for JobController {
             Kind::Known(ObjectKind::Job) => {
                 let mut keys = vec![seen.key.clone()];
                 self.rosters.note_owner(seen);
-                if let Some(uid) = uid_of_gone(seen) {
+                let ended = seen.both::<Job>()[1].filter(|job| has_ended(job));
+                let ended = ended.map(|job| &job.metadata.uid);
+                for uid in uid_of_gone(seen).into_iter().chain(ended) {
                     self.failures.remove(uid);
                     // Nobody counts its pods any more.
-                    let pods = world.dependents(uid).filter(|it| has_finalizer(it));
+                    let pods = world.dependents_of_kind(uid, ObjectKind::Pod);
+                    let pods = pods.filter(|it| is_left_over(it, world));
                     keys.extend(pods.map(|it| it.key()));
                 }
                 keys
@@ -112,9 +117,7 @@ impl Controller for JobController {
 
 impl JobController {
     fn go_on(&mut self, stored: &Stored, job: &Job, world: &World, now: i64, plan: &mut Plan) {
-        let managed_by = job.spec.managed_by.as_deref();
-        let is_others = managed_by.is_some_and(|it| it != "kubernetes.io/job-controller");
-        if is_others || has_ended(job) {
+        if is_others(job) || has_ended(job) {
             return;
         }
         let Ok(selector) = Selector::from_label_selector(job.spec.selector.as_ref()) else {
@@ -125,7 +128,7 @@ impl JobController {
         plan.step(claims.map(|write| with_finalizer(write, world)));
         let sums = &roster.sums;
         let failures = self.failures.entry(job.metadata.uid.clone()).or_default();
-        failures.note(sums);
+        failures.note(job, sums);
         let turn = Turn {
             stored,
             job,
@@ -169,6 +172,12 @@ pub(crate) fn has_ended(job: &Job) -> bool {
     conditions::is_true(conditions, "Complete") || conditions::is_true(conditions, "Failed")
 }
 
+/// Whether somebody else works on a job.
+fn is_others(job: &Job) -> bool {
+    let managed_by = job.spec.managed_by.as_deref();
+    managed_by.is_some_and(|it| it != "kubernetes.io/job-controller")
+}
+
 fn is_suspended(job: &Job) -> bool {
     job.spec.suspend == Some(true)
 }
@@ -179,9 +188,11 @@ fn indexed_completions(job: &Job) -> Option<i32> {
     job.spec.completions.filter(|_| is_indexed)
 }
 
-/// Whether a pod is only replaced when it has ended, not when it is going.
+/// Whether a pod is only replaced when it has ended, not when it is going: what its failure means
+/// is known only then.
 fn replaces_failed_only(job: &Job) -> bool {
-    job.spec.pod_replacement_policy.as_deref() == Some("Failed")
+    let policy = job.spec.pod_replacement_policy.as_deref();
+    policy == Some("Failed") || job.spec.pod_failure_policy.is_some()
 }
 
 /// Whether a pod counts as failed. One that is going may never come to say so, and counts at once
@@ -194,14 +205,14 @@ fn has_failed(replaces_failed_only: bool, pod: &Pod) -> bool {
     }
 }
 
-/// Gives a pod that is adopted the finalizer, too.
+/// Gives a pod that is adopted the finalizer, too, and takes it from one that is released.
 fn with_finalizer(mut write: Write, world: &World) -> Write {
     if let Write::Patch(patch) = &mut write
         && let Some(pod) = world.stored(&patch.key)
-        && pod.metadata().controller().is_none()
     {
         let mut finalizers = pod.metadata().finalizers.clone();
-        if !finalizers.iter().any(|it| it == FINALIZER) {
+        finalizers.retain(|it| it != FINALIZER);
+        if pod.metadata().controller().is_none() {
             finalizers.push(FINALIZER.to_owned());
         }
         patch.changes["metadata"]["finalizers"] = json!(finalizers);
@@ -217,10 +228,21 @@ fn has_finalizer(stored: &Stored) -> bool {
         .any(|it| it == FINALIZER)
 }
 
-/// Whether a pod waits to be counted by a job that is not there any more.
+/// Whether a pod waits to be counted, and nobody will: its job is over or not there any more, or it
+/// has none.
 fn is_left_over(stored: &Stored, world: &World) -> bool {
-    let owner = stored.metadata().controller().filter(|it| it.kind == "Job");
-    has_finalizer(stored) && owner.is_some_and(|it| world.with_uid(&it.uid).is_none())
+    let is_uncounted = match stored.metadata().controller() {
+        None => true,
+        Some(owner) if owner.kind == "Job" => {
+            let job = world.with_uid(&owner.uid);
+            job.is_none_or(|it| {
+                it.get::<Job>()
+                    .is_some_and(|job| has_ended(job) && !is_others(job))
+            })
+        }
+        Some(_) => false,
+    };
+    is_uncounted && has_finalizer(stored)
 }
 
 fn without_finalizer(stored: &Stored) -> Write {

@@ -85,7 +85,7 @@ pub fn workload_controllers() -> Vec<Box<dyn Controller + Send>> {
         Box::new(daemon_set::DaemonSetController::default()),
         Box::new(job::JobController::default()),
         Box::new(job::ttl::TtlAfterFinishedController),
-        Box::new(cron_job::CronJobController),
+        Box::new(cron_job::CronJobController::default()),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! What controllers ask of a pod: does it count, is it ready, for how long.
 
 use outrank_api::time::{rfc3339, unix_nanos};
-use outrank_api::types::{Pod, PodCondition};
+use outrank_api::types::{ContainerStatus, Pod, PodCondition};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -25,12 +25,21 @@ fn ready(pod: &Pod) -> Option<&PodCondition> {
     conditions.find(|it| it.type_ == "Ready" && it.status == "True")
 }
 
+/// The statuses of the sidecars of a pod: init containers that are started again.
+pub(crate) fn sidecar_statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    let sidecars = pod.spec.init_containers.iter();
+    let sidecars = sidecars.filter(|it| it.restart_policy.as_deref() == Some("Always"));
+    let statuses = &pod.status.init_container_statuses;
+    sidecars.filter_map(|it| statuses.iter().find(|status| status.name == it.name))
+}
+
 /// Whether a pod is available, which is when it has been ready for so long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Availability {
     /// It is.
     Now,
-    /// It will be at this time, if it stays ready.
+    /// It will be at this time, if it stays ready: at the end of time if it does not say since
+    /// when it is.
     At(i64),
     /// It is not ready.
     NotReady,
@@ -46,7 +55,7 @@ impl Availability {
         }
         let since = ready.last_transition_time.as_deref().and_then(unix_nanos);
         let wait = i64::from(min_ready_seconds) * SECOND;
-        match since.unwrap_or(0).saturating_add(wait) {
+        match since.map_or(i64::MAX, |since| since.saturating_add(wait)) {
             time if time <= now => Self::Now,
             time => Self::At(time),
         }

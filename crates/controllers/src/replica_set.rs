@@ -138,9 +138,10 @@ impl Controller for ReplicaSetController {
         let (Some(set), Some((write, refusal))) = (set, refusals.first()) else {
             return Vec::new();
         };
-        let reason = match write {
-            Write::Create(_) => "FailedCreate",
-            Write::Delete(_) => "FailedDelete",
+        let error = &refusal.message;
+        let (reason, message) = match write {
+            Write::Create(_) => ("FailedCreate", error.clone()),
+            Write::Delete(_) => ("FailedDelete", format!("unable to delete pods: {error}")),
             Write::Patch(_) | Write::Bind(_) | Write::Event(_) => return Vec::new(),
         };
         let sums = &mut self.roster(&set, world).sums;
@@ -152,7 +153,7 @@ impl Controller for ReplicaSetController {
                 status: "True".to_owned(),
                 last_transition_time: Some(rfc3339(now)),
                 reason: reason.to_owned(),
-                message: refusal.message.clone(),
+                message,
                 ..Default::default()
             });
         }
@@ -248,17 +249,12 @@ impl<'w> Replicas<'w> {
     }
 }
 
-/// The pods of all ReplicaSets of the same owner: where they are crowded, one goes first.
+/// The pods of all ReplicaSets of the same owner: where they are crowded, one goes first. A set
+/// without owner has none, as upstream looks for them by the owner.
 fn related_pods<'w>(set: &'w Stored, world: &'w World) -> Vec<&'w Pod> {
-    let uids: Vec<&str> = match set.metadata().controller() {
-        None => vec![&set.metadata().uid],
-        Some(owner) => {
-            let sets = world.dependents(&owner.uid);
-            let sets = sets.filter(|it| it.get::<ReplicaSet>().is_some());
-            sets.map(|it| it.metadata().uid.as_str()).collect()
-        }
-    };
-    let pods = uids.into_iter().flat_map(|uid| world.dependents(uid));
+    let owner = set.metadata().controller().into_iter();
+    let sets = owner.flat_map(|owner| world.dependents_of_kind(&owner.uid, ReplicaSet::KIND));
+    let pods = sets.flat_map(|set| world.dependents_of_kind(&set.metadata().uid, Pod::KIND));
     pods.filter_map(|it| it.get()).collect()
 }
 

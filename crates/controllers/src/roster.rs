@@ -35,6 +35,12 @@ pub(crate) trait Sums {
 
     /// Takes a pod back that was counted as it is.
     fn take(&mut self, key: &Key, stored: &Arc<Stored>, pod: &Pod);
+
+    /// Whether a pod with the right labels may belong to the set.
+    fn fits(&self, pod: &Pod) -> bool {
+        let _ = pod;
+        true
+    }
 }
 
 /// The rosters of all sets of a controller, by uid.
@@ -49,11 +55,11 @@ pub(crate) struct Roster<S: Sums> {
     namespace: Arc<str>,
     selector: Selector,
     basis: S::Basis,
-    /// Owned and matching, by name.
+    /// Owned and matching and fit, by name.
     pods: Objects,
-    /// Owned and not matching.
+    /// Owned and not so.
     misfits: Objects,
-    /// Matching and owned by nobody.
+    /// Matching and fit and owned by nobody.
     adoptable: Objects,
     /// Over `pods`.
     pub(crate) sums: S,
@@ -92,6 +98,11 @@ impl<S: Sums> Rosters<S> {
     /// The sums of all rosters, for what they know beside pods.
     pub(crate) fn all_sums(&mut self) -> impl Iterator<Item = &mut S> {
         self.by_owner.values_mut().map(|roster| &mut roster.sums)
+    }
+
+    /// The sums of the set with this uid, if it has a roster.
+    pub(crate) fn sums_of(&mut self, uid: &str) -> Option<&mut S> {
+        self.by_owner.get_mut(uid).map(|roster| &mut roster.sums)
     }
 
     /// Takes a change of a set: one that is no more has no roster.
@@ -162,17 +173,19 @@ impl<S: Sums> Roster<S> {
         roster
     }
 
-    /// Adoptions and releases. `fit` says which pods may be adopted.
-    pub(crate) fn claims(&self, owner: &Stored, fit: impl Fn(&Pod) -> bool) -> Vec<Write> {
+    /// Adoptions and releases of the pods that are looked at.
+    pub(crate) fn claims(&self, owner: &Stored, is_seen: impl Fn(&Pod) -> bool) -> Vec<Write> {
         let metadata = owner.metadata();
         if metadata.deletion_timestamp.is_some() {
             return Vec::new();
         }
-        let staying = |it: &&Arc<Stored>| it.metadata().deletion_timestamp.is_none();
-        let released = self.misfits.values().filter(staying);
+        let is_staying = |it: &&Arc<Stored>| {
+            let pod = it.get::<Pod>().filter(|pod| is_seen(pod));
+            pod.is_some_and(|it| it.metadata.deletion_timestamp.is_none())
+        };
+        let released = self.misfits.values().filter(is_staying);
         let released = released.map(|it| release(it, &metadata.uid));
-        let adopted = self.adoptable.values().filter(staying);
-        let adopted = adopted.filter(|it| it.get::<Pod>().is_some_and(&fit));
+        let adopted = self.adoptable.values().filter(is_staying);
         released.chain(adopted.map(|it| adopt(it, owner))).collect()
     }
 
@@ -182,7 +195,8 @@ impl<S: Sums> Roster<S> {
         };
         // Without a selector, the reference alone decides.
         let selects_nothing = self.selector.requirements().is_none();
-        if selects_nothing || self.selector.matches(&pod.metadata.labels) {
+        let is_selected = selects_nothing || self.selector.matches(&pod.metadata.labels);
+        if is_selected && self.sums.fits(pod) {
             self.sums.add(key, stored, pod);
             self.pods.insert(key.clone(), stored.clone());
         } else {
@@ -202,7 +216,8 @@ impl<S: Sums> Roster<S> {
     fn note_adoptable(&mut self, key: &Key, stored: &Arc<Stored>) {
         let selector = &self.selector;
         let selects_some = selector.requirements().is_some() && !selector.is_empty();
-        if selects_some && selector.matches(&stored.metadata().labels) {
+        let is_selected = selects_some && selector.matches(&stored.metadata().labels);
+        if is_selected && stored.get::<Pod>().is_some_and(|pod| self.sums.fits(pod)) {
             self.adoptable.insert(key.clone(), stored.clone());
         }
     }

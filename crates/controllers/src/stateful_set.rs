@@ -2,9 +2,11 @@
 //!
 //! Pods are made in the order of their ordinals, each when the one before is available, and
 //! deleted in the opposite order; with `podManagementPolicy: Parallel`, all at once. When the
-//! template changes, the pods of the highest ordinals are replaced first, as many at a time as
-//! `maxUnavailable` says, down to `partition`; or, with the strategy `OnDelete`, each when somebody
-//! deletes it. A claim of a pod outlives it, unless the set's retention policy says otherwise.
+//! template changes, the pods are replaced from the highest ordinal down to `partition`, each when
+//! those above it are available; or, with the strategy `OnDelete`, each when somebody deletes it.
+//! Several at a time, as `maxUnavailable` says, are replaced only if that is switched on
+//! ([`StatefulSetController::with_max_unavailable`]), as it is off in Kubernetes 1.36. A claim of a
+//! pod outlives it, unless the set's retention policy says otherwise.
 //!
 //! Source: `pkg/controller/statefulset`, Kubernetes 1.36.
 
@@ -29,11 +31,10 @@ use crate::pod_edit::PodEdit;
 use crate::pod_state::{Availability, is_going};
 use crate::replica_set::owners;
 use crate::roster::Rosters;
-use crate::workloads::ordinal_of;
 use crate::world::{Key, Kind, Seen, Stored, World};
 use crate::write::{Event, Outcome, Refusal, Write};
 
-use self::sums::{Basis, SetSums};
+use self::sums::{Basis, Keeping, SetSums};
 
 const REVISION_LABEL: &str = "controller-revision-hash";
 const NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
@@ -47,6 +48,18 @@ const BURST: usize = 500;
 #[derive(Clone, Debug, Default)]
 pub struct StatefulSetController {
     rosters: Rosters<SetSums>,
+    honours_max_unavailable: bool,
+}
+
+impl StatefulSetController {
+    /// The same, but for `maxUnavailable`, which it honours: as with the feature gate
+    /// `MaxUnavailableStatefulSet`, which is off in Kubernetes 1.36 unless somebody sets it.
+    pub fn with_max_unavailable(self) -> Self {
+        Self {
+            honours_max_unavailable: true,
+            ..self
+        }
+    }
 }
 
 impl Controller for StatefulSetController {
@@ -65,12 +78,11 @@ impl Controller for StatefulSetController {
                 owners::<StatefulSet>(seen, world)
             }
             Kind::Known(ObjectKind::ControllerRevision) => owners::<StatefulSet>(seen, world),
-            // A pod may have waited for an old claim of its name to go.
-            Kind::Known(ObjectKind::PersistentVolumeClaim) if seen.new.is_none() => {
-                let sets = world.within::<StatefulSet>(&seen.key.namespace);
-                let mine = sets.filter(|set| claims::pod_of(set, &seen.key.name).is_some());
-                mine.map(|set| Key::of::<StatefulSet>(&set.metadata))
-                    .collect()
+            Kind::Known(ObjectKind::PersistentVolumeClaim) => {
+                let mut keys = self.note_claim(seen, world);
+                // A pod may have waited for an old claim of its name to go.
+                keys.retain(|_| seen.new.is_none());
+                keys
             }
             _ => Vec::new(),
         }
@@ -114,17 +126,10 @@ impl Controller for StatefulSetController {
             if create.object.get::<PersistentVolumeClaim>().is_some()
                 && let Some(pod) = claims::pod_of(set, name)
             {
-                let error = &refusal.message;
-                let set = &set.metadata.name;
-                let message = format!(
-                    "create Pod {pod} in StatefulSet {set} failed error: failed to create PVC \
-                     {name}: {error}"
-                );
-                writes.push(Write::Event(Event::warning(
-                    stored,
-                    "FailedCreate",
-                    message,
-                )));
+                let error = format!("failed to create PVC {name}: {}", refusal.message);
+                let message = not_created(set, pod, &error);
+                let event = Event::warning(stored, "FailedCreate", message);
+                writes.push(Write::Event(event));
             }
         }
         writes
@@ -133,23 +138,11 @@ impl Controller for StatefulSetController {
     fn tell(&self, key: &Key, world: &World, write: &Write, outcome: &Outcome) -> Option<Event> {
         let stored = world.stored(key)?;
         let set = stored.get::<StatefulSet>()?;
-        let (verb, kind, name) = match write {
-            Write::Create(it) => (
-                "create",
-                it.object.kind(),
-                it.object.metadata().name.as_str(),
-            ),
-            Write::Delete(it) => match it.key.kind {
-                Kind::Known(kind) => ("delete", kind, &*it.key.name),
-                Kind::Other(_) => return None,
-            },
-            Write::Patch(_) | Write::Bind(_) | Write::Event(_) => return None,
-        };
-        let set = &set.metadata.name;
-        let (what, success) = match kind {
-            ObjectKind::Pod => (format!("Pod {name}"), "successful"),
-            ObjectKind::PersistentVolumeClaim => {
-                let pod = claims::pod_of(stored.get()?, name)?;
+        let (verb, kind, name) = subject(write)?;
+        let (what, success) = match (verb, kind) {
+            (_, ObjectKind::Pod) => (format!("Pod {name}"), "successful"),
+            ("Create", ObjectKind::PersistentVolumeClaim) => {
+                let pod = claims::pod_of(set, name)?;
                 match outcome {
                     Outcome::Refused(_) => (format!("Claim {name} for Pod {pod}"), ""),
                     _ => (format!("Claim {name} Pod {pod}"), "success"),
@@ -157,25 +150,62 @@ impl Controller for StatefulSetController {
             }
             _ => return None,
         };
-        let of = format!("{verb} {what} in StatefulSet {set}");
-        Some(match (outcome, verb) {
-            (Outcome::Refused(refusal), "delete") if refusal.is_not_found() => return None,
-            (Outcome::Refused(refusal), verb) => {
-                let reason = if verb == "create" {
-                    "FailedCreate"
-                } else {
-                    "FailedDelete"
-                };
+        let of = format!("{verb} {what} in StatefulSet {}", set.metadata.name);
+        Some(match outcome {
+            Outcome::Refused(refusal) if refusal.already_exists() => return None,
+            Outcome::Refused(refusal) if verb != "Delete" || !refusal.is_not_found() => {
                 let message = format!("{of} failed error: {}", refusal.message);
-                Event::warning(stored, reason, message)
+                Event::warning(stored, format!("Failed{verb}"), message)
             }
-            (_, "create") => Event::normal(stored, "SuccessfulCreate", format!("{of} {success}")),
-            _ => Event::normal(stored, "SuccessfulDelete", format!("{of} {success}")),
+            _ => Event::normal(
+                stored,
+                format!("Successful{verb}"),
+                format!("{of} {success}"),
+            ),
         })
     }
 }
 
+/// What a write that is told of does, to what kind of object, and its name.
+fn subject(write: &Write) -> Option<(&'static str, ObjectKind, &str)> {
+    let (verb, key) = match write {
+        Write::Create(it) => {
+            let object = &it.object;
+            return Some(("Create", object.kind(), &object.metadata().name));
+        }
+        Write::Delete(it) => ("Delete", &it.key),
+        // Labels are those of the identity; adoptions are not told of.
+        Write::Patch(it) if it.changes.pointer("/metadata/labels").is_some() => ("Update", &it.key),
+        Write::Patch(_) | Write::Bind(_) | Write::Event(_) => return None,
+    };
+    match key.kind {
+        Kind::Known(kind) => Some((verb, kind, &key.name)),
+        Kind::Other(_) => None,
+    }
+}
+
+/// The message that a pod cannot be made.
+fn not_created(set: &StatefulSet, pod: &str, error: &str) -> String {
+    let set = &set.metadata.name;
+    format!("Create Pod {pod} in StatefulSet {set} failed error: {error}")
+}
+
 impl StatefulSetController {
+    /// Takes note of a change of a claim; returns the sets that it may be of.
+    fn note_claim(&mut self, seen: &Seen, world: &World) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for set in world.within::<StatefulSet>(&seen.key.namespace) {
+            let Some(pod) = claims::pod_of(set, &seen.key.name) else {
+                continue;
+            };
+            if let Some(sums) = self.rosters.sums_of(&set.metadata.uid) {
+                sums.note_claim(pod);
+            }
+            keys.push(Key::of::<StatefulSet>(&set.metadata));
+        }
+        keys
+    }
+
     fn go_on(
         &mut self,
         stored: &Stored,
@@ -194,7 +224,11 @@ impl StatefulSetController {
         };
         let roster = self.rosters.of(world, stored, &selector, &basis);
         roster.sums.settle(now);
-        let claims = roster.claims(stored, |it| ordinal_of(set, it).is_some());
+        roster.sums.keep_by(Keeping {
+            policy: set.spec.persistent_volume_claim_retention_policy.clone(),
+            wanted: crate::workloads::ordinals(set),
+        });
+        let claims = roster.claims(stored, |_| true);
         let is_waiting = !claims.is_empty();
         plan.step(claims);
         let revisions = Revisions::of(world, stored, &selector, plan);
@@ -216,13 +250,20 @@ impl StatefulSetController {
             update,
             current: *current.unwrap_or(&update),
             sums: &roster.sums,
+            honours_max_unavailable: self.honours_max_unavailable,
         };
         let status = turn.status(plan);
         plan.step(Write::status(stored, &set.status, &status));
+        let mut kept = Vec::new();
         if set.metadata.deletion_timestamp.is_none() {
             turn.go_on(plan);
+            kept = turn.kept();
         }
-        plan.step(revisions.truncate(set.spec.revision_history_limit, |it| turn.is_live(it)));
+        // Those in use do not count.
+        let is_idle = |it: &Revision<'_>| !turn.is_live(it);
+        let limit = set.spec.revision_history_limit;
+        plan.step(revisions.truncate(limit, is_idle, |it| turn.is_live(it)));
+        roster.sums.note_kept(&kept);
     }
 }
 
@@ -259,6 +300,7 @@ struct Turn<'w> {
     /// The one before, while pods of it are kept.
     current: Revision<'w>,
     sums: &'w SetSums,
+    honours_max_unavailable: bool,
 }
 
 impl<'w> Turn<'w> {
@@ -343,14 +385,15 @@ impl<'w> Turn<'w> {
     fn make_at_once(&self, plan: &mut Plan) -> bool {
         for (ordinal, member) in self.sums.needy(self.wanted()) {
             let member = &member;
-            if let Some(delete) = replace_ended(member) {
-                plan.step(delete);
-                continue;
+            match replace_ended(member) {
+                Some(delete) => plan.step(delete),
+                None => plan.step(put_right(ordinal, member)),
             }
-            if member.pod.status.phase == "Pending" {
+        }
+        for (ordinal, member) in self.sums.unkept() {
+            if self.may_lack_claims(ordinal, &member) {
                 plan.step(self.missing_claims(ordinal));
             }
-            plan.step(put_right(ordinal, member));
         }
         let missing: Vec<i64> = self.sums.gaps(self.wanted()).take(BURST).collect();
         let mut rest = missing.as_slice();
@@ -408,22 +451,44 @@ impl<'w> Turn<'w> {
         first.or_else(|| surplus.find(|it| !self.is_up(&it.1)).map(|it| it.0))
     }
 
-    /// Deletes members of an old revision, the highest first, as many as may be unavailable.
+    /// Deletes members of an old revision, the highest first.
     fn replace_outdated(&self) -> Vec<Write> {
         if self.set.spec.update_strategy.type_ == "OnDelete" {
             return Vec::new();
         }
+        let wanted = self.wanted();
+        let first = wanted.start.saturating_add(self.partition());
+        let outdated = match self.honours_max_unavailable {
+            true => self.several_outdated(first..wanted.end),
+            false => Vec::from_iter(self.next_outdated(first..wanted.end)),
+        };
+        let outdated = outdated.into_iter().filter_map(|it| self.sums.member(it));
+        outdated.map(|it| Write::delete(it.stored)).collect()
+    }
+
+    /// The highest member of an old revision, if all those above it are up. Whether itself is up
+    /// does not matter.
+    fn next_outdated(&self, range: Range<i64>) -> Option<i64> {
+        let update = self.update.name();
+        let next = self.sums.outdated(update, range.clone(), 1).pop()?;
+        let above = next.saturating_add(1)..range.end;
+        let mut down = self.sums.unsettled(above.clone());
+        let is_waiting = down.any(|(_, it)| !self.is_up(&it));
+        // All are counted only if that matters.
+        let is_missing = || self.sums.missing(&self.wanted()) > 0 && self.sums.missing(&above) > 0;
+        (!is_waiting && !is_missing()).then_some(next)
+    }
+
+    /// The members of an old revision that may go at once: as many as may be unavailable.
+    fn several_outdated(&self, range: Range<i64>) -> Vec<i64> {
         let wanted = self.wanted();
         let count = i32::try_from(wanted.end - wanted.start).unwrap_or(i32::MAX);
         let allowed = self.rolling().and_then(|it| it.max_unavailable.as_ref());
         let allowed = allowed
             .map_or(1, |it| scaled(Some(it), count, false))
             .max(1);
-        let first = wanted.start.saturating_add(self.partition());
         let most = usize::try_from(allowed).unwrap_or(0);
-        let mut outdated = self
-            .sums
-            .outdated(self.update.name(), first..wanted.end, most);
+        let mut outdated = self.sums.outdated(self.update.name(), range, most);
         // Who is down is counted only if that matters.
         if outdated.is_empty() {
             return Vec::new();
@@ -437,19 +502,29 @@ impl<'w> Turn<'w> {
         let down = i32::try_from(down).unwrap_or(i32::MAX);
         let room = usize::try_from(allowed.saturating_sub(down)).unwrap_or(0);
         outdated.truncate(room);
-        let outdated = outdated.into_iter().filter_map(|it| self.sums.member(it));
-        outdated.map(|it| Write::delete(it.stored)).collect()
+        outdated
     }
 
     /// Makes pods, first the claims of each.
     fn create(&self, ordinals: &[i64], plan: &mut Plan) {
-        let fresh = ordinals
-            .iter()
-            .copied()
-            .filter(|it| !self.has_stale_claim(*it));
-        let fresh: Vec<i64> = fresh.collect();
+        let mut fresh: Vec<i64> = Vec::new();
+        for ordinal in ordinals.iter().copied() {
+            if self.has_stale_claim(ordinal) {
+                continue;
+            }
+            match self.going_claims(ordinal) {
+                None => fresh.push(ordinal),
+                Some(error) => plan.step([self.not_created(&self.pod_name(ordinal), &error)]),
+            }
+        }
         plan.step(fresh.iter().flat_map(|it| self.missing_claims(*it)));
         plan.step(fresh.iter().map(|it| self.new_pod(*it)));
+    }
+
+    /// Tells that a pod cannot be made.
+    fn not_created(&self, pod: &str, error: &str) -> Write {
+        let message = not_created(self.set, pod, error);
+        Write::Event(Event::warning(self.stored, "FailedCreate", message))
     }
 
     fn new_pod(&self, ordinal: i64) -> Write {
@@ -546,19 +621,22 @@ fn identity_labels(ordinal: i64, pod: &Pod) -> [(&'static str, String); 2] {
     ]
 }
 
-/// Gives a member the labels that its name says.
+/// Gives a member the labels that its name says, unless it has that with its name.
 fn put_right(ordinal: i64, member: &Member<'_>) -> Option<Write> {
-    let metadata = &member.pod.metadata;
-    let mut wrong = identity_labels(ordinal, member.pod)
+    if has_identity(member.pod) {
+        return None;
+    }
+    let labels: serde_json::Map<String, serde_json::Value> = identity_labels(ordinal, member.pod)
         .into_iter()
-        .filter(|(key, value)| metadata.labels.get(*key) != Some(value));
-    let first = wrong.next()?;
-    let labels = std::iter::once(first).chain(wrong);
-    let labels: serde_json::Map<String, serde_json::Value> = labels
         .map(|(key, value)| (key.to_owned(), value.into()))
         .collect();
     Some(Write::patch(
         member.stored,
         json!({"metadata": {"labels": labels}}),
     ))
+}
+
+/// Whether a pod has the label that says its name. That with its number is not looked at.
+fn has_identity(pod: &Pod) -> bool {
+    pod.metadata.labels.get(NAME_LABEL) == Some(&pod.metadata.name)
 }

@@ -57,7 +57,7 @@ pub(crate) use self::deletion_order::{daemon_pod_order, first_of_replica_set, so
 pub(crate) use self::deployment::is_same;
 pub(crate) use self::job::prefix_with_index;
 pub use self::replacement::replacement;
-pub(crate) use self::stateful_set::{ordinal_in, ordinal_of, ordinals};
+pub(crate) use self::stateful_set::{is_member_of, ordinal_in, ordinals};
 
 /// Pods that one call of [`reconcile`] creates at most.
 ///

@@ -12,14 +12,15 @@ impl<'w> Turn<'w> {
     /// On how many nodes there may be two pods, and on how many none, while pods are replaced.
     pub(super) fn leeway(&self) -> (usize, usize) {
         let strategy = &self.set.spec.update_strategy;
-        let Some(rolling) = strategy.rolling_update.as_ref() else {
-            return (0, 1);
-        };
         let desired = self.sums.counts().desired;
+        let one = usize::from(desired > 0);
+        let Some(rolling) = strategy.rolling_update.as_ref() else {
+            return (0, one);
+        };
         let count = |number| usize::try_from(scaled(number, desired, true)).unwrap_or(0);
         let surge = count(rolling.max_surge.as_ref());
         match (surge, count(rolling.max_unavailable.as_ref())) {
-            (0, 0) => (0, 1),
+            (0, 0) => (0, one),
             both => both,
         }
     }
@@ -56,20 +57,45 @@ impl<'w> Turn<'w> {
         changes
     }
 
-    /// Makes new pods beside old ones; these go when the new ones are available.
+    /// Makes new pods beside old ones; these go when the new ones are available. Old pods on nodes
+    /// that are to have none any more go when there are enough elsewhere.
     fn surge(&self, max_surge: usize) -> Changes<'w> {
         let surplus = [Stage::Unclear, Stage::BothBusy].map(|it| self.sums.count_at(it));
         let room = max_surge.saturating_sub(surplus.iter().sum());
-        let down = self.sums.at(Stage::OldDown);
-        let up = self.sums.at(Stage::OldUp).take(room);
-        // A pod is only made where one may be.
         let may_run = |node: &&str| self.sums.verdict(node) == Some(Verdict::Run);
-        let done = self.sums.at(Stage::BothDone);
+        // Of a node that is not there, nothing is known.
+        let is_left = |node: &&str| self.sums.verdict(node) == Some(Verdict::Keep);
+        let [down, up] = [Stage::OldDown, Stage::OldUp];
+        let candidates = self.sums.at(up).filter(may_run).take(room);
+        let left_up = self.sums.at(up).filter(is_left).take(self.surplus());
+        let left_down = self.sums.at(down).filter(is_left);
+        let over = self
+            .sums
+            .at(Stage::BothDone)
+            .chain(left_down)
+            .chain(left_up);
         Changes {
-            create: down.chain(up).filter(may_run).collect(),
-            delete: done.filter_map(|node| self.old_pod(node)).collect(),
+            create: self
+                .sums
+                .at(down)
+                .filter(may_run)
+                .chain(candidates)
+                .collect(),
+            delete: over.filter_map(|node| self.old_pod(node)).collect(),
             ..Changes::default()
         }
+    }
+
+    /// On how many more nodes than wanted a pod is available; of two on a node, the old one counts.
+    fn surplus(&self) -> usize {
+        let single = [Stage::NewUp, Stage::OldUp].map(|it| self.sums.count_at(it));
+        let both = [Stage::BothDone, Stage::BothBusy].into_iter();
+        let both = both.flat_map(|it| self.sums.at(it));
+        let both = both.filter_map(|node| self.old_pod(node));
+        let available =
+            single.iter().sum::<usize>() + both.filter(|it| self.is_available(it)).count();
+        let desired = usize::try_from(self.sums.counts().desired).unwrap_or(0);
+        available.saturating_sub(desired)
     }
 
     /// The pod of an old template on a node where there is one that stays.

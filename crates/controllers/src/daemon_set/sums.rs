@@ -37,9 +37,9 @@ pub(super) enum Stage {
     OldUp,
     /// One of an old template, not available.
     OldDown,
-    /// One of each, and the old one is not needed any more.
+    /// One of each, and the new one is available.
     BothDone,
-    /// One of each, and the old one is needed.
+    /// One of each, and the new one is not available yet.
     BothBusy,
     /// Several of a template.
     Unclear,
@@ -231,13 +231,13 @@ impl DaemonSums {
             ([_], []) => Stage::NewDown,
             ([], [old]) if is_up(old) => Stage::OldUp,
             ([], [_]) => Stage::OldDown,
-            ([new], [old]) if is_up(new) || !is_up(old) => Stage::BothDone,
+            ([new], [_]) if is_up(new) => Stage::BothDone,
             ([_], [_]) => Stage::BothBusy,
             _ => Stage::Unclear,
         };
         let is_odd = staying.len() > 1 || staying.iter().any(|pod| pod.is_finished());
         let needs_attention = match verdict {
-            Some(Verdict::Run) => pods.is_empty() || is_odd,
+            Some(Verdict::Run) => staying.is_empty() || is_odd,
             Some(Verdict::Keep) => is_odd,
             Some(Verdict::Leave) => !staying.is_empty(),
             None => staying.iter().any(|pod| pod.spec.node_name.is_empty()),

@@ -20,16 +20,21 @@ use crate::write::{Create, Event, Refusal, Write, Written};
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
 const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
-const HASH_LABEL: &str = "pod-template-hash";
+pub(super) const HASH_LABEL: &str = "pod-template-hash";
+/// Which revision to go back to.
+pub(super) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
+
+/// Longest list of earlier revisions.
+const HISTORY_BYTES_MAX: usize = 2000;
 
 /// Annotations of a Deployment that its ReplicaSets do not get.
-const OWN_ANNOTATIONS: [&str; 6] = [
+pub(super) const OWN_ANNOTATIONS: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
     REVISION_HISTORY,
     super::scaling::DESIRED,
     super::scaling::MAX,
-    "deprecated.deployment.rollback.to",
+    ROLLBACK_TO,
 ];
 
 /// Whether the ReplicaSet of the current template is as it should be.
@@ -48,10 +53,15 @@ impl Revision<'_> {
     }
 }
 
-/// The revision of a ReplicaSet or Deployment; 0 if it has none.
+/// The revision of a ReplicaSet; 0 if it has none that can be read.
 pub(super) fn number(metadata: &ObjectMeta) -> i64 {
+    parsed(metadata).unwrap_or(0)
+}
+
+/// The revision of a ReplicaSet; 0 without one, `None` if it cannot be read.
+pub(super) fn parsed(metadata: &ObjectMeta) -> Option<i64> {
     let text = metadata.annotations.get(REVISION);
-    text.and_then(|it| it.parse().ok()).unwrap_or(0)
+    text.map_or(Some(0), |it| it.parse().ok())
 }
 
 impl<'w> Rollout<'w> {
@@ -122,14 +132,17 @@ impl<'w> Rollout<'w> {
                 annotations.insert(name.clone(), value.as_str().into());
             }
         }
-        if number(metadata) < next {
-            annotations.insert(REVISION.to_owned(), next.to_string().into());
-            if let Some(old) = metadata.annotations.get(REVISION) {
-                let history = metadata.annotations.get(REVISION_HISTORY);
-                let history = history.filter(|it| !it.is_empty());
-                let history = history.map_or_else(|| old.clone(), |it| format!("{it},{old}"));
-                annotations.insert(REVISION_HISTORY.to_owned(), history.into());
+        let known = metadata.annotations.get(REVISION).map(String::as_str);
+        let known = known.filter(|it| !it.is_empty());
+        // One that is no number stays as it is.
+        match known.map_or(Ok(0), str::parse::<i64>) {
+            Ok(number) if number < next => {
+                annotations.insert(REVISION.to_owned(), next.to_string().into());
+                let history = known.and_then(|known| history(metadata, known));
+                annotations.extend(history.map(|it| (REVISION_HISTORY.to_owned(), it.into())));
             }
+            Ok(_) => {}
+            Err(_) => annotations.clear(),
         }
         let mut changes = json!({});
         if !annotations.is_empty() {
@@ -144,7 +157,7 @@ impl<'w> Rollout<'w> {
     }
 
     /// The annotations that ReplicaSets get from the Deployment.
-    fn handed_down(&self) -> impl Iterator<Item = (&'w String, &'w String)> {
+    pub(super) fn handed_down(&self) -> impl Iterator<Item = (&'w String, &'w String)> {
         let annotations = self.deployment.metadata.annotations.iter();
         annotations.filter(|(name, _)| !OWN_ANNOTATIONS.contains(&name.as_str()))
     }
@@ -189,6 +202,20 @@ impl<'w> Rollout<'w> {
             }),
         }
     }
+}
+
+/// The revisions that a ReplicaSet has had before, with one more. The oldest are left out if there
+/// are too many.
+fn history(metadata: &ObjectMeta, last: &str) -> Option<String> {
+    let before = metadata.annotations.get(REVISION_HISTORY);
+    let Some(before) = before.filter(|it| !it.is_empty() && !it.starts_with(',')) else {
+        return Some(last.to_owned());
+    };
+    let all = format!("{before},{last}");
+    let surplus = all.len().saturating_sub(HISTORY_BYTES_MAX);
+    let cuts = all.match_indices(',').map(|(comma, _)| comma + 1);
+    let start = std::iter::once(0).chain(cuts).find(|it| *it >= surplus)?;
+    Some(all[start..].to_owned())
 }
 
 /// What to write down when the ReplicaSet could not be made. If another has its name, the next

@@ -92,21 +92,28 @@ impl Rollout<'_> {
         let available = |set: &Set<'_>| i64::from(set.set.status.available_replicas);
         let lacking = new.replicas() - available(new);
         let removable = there - self.min_available() - lacking;
-        let mut sizes: Vec<i64> = self.old.iter().map(Set::replicas).collect();
-        if removable <= 0 || sizes.iter().all(|size| *size == 0) {
+        // What those without pods still say of them does not count.
+        let old: Vec<&Set<'_>> = self.old.iter().filter(|it| it.replicas() > 0).collect();
+        let mut sizes: Vec<i64> = old.iter().map(|it| it.replicas()).collect();
+        if removable <= 0 || old.is_empty() {
             return Vec::new();
         }
         let mut left = removable;
         let mut unhealthy = Vec::new();
-        for (set, size) in self.old.iter().zip(&mut sizes) {
+        for (set, size) in old.iter().zip(&mut sizes) {
+            if left > 0 && *size < available(set) {
+                // It has been shrunk, and does not say yet that pods have gone.
+                return Vec::from_iter((!unhealthy.is_empty()).then_some(unhealthy));
+            }
             let count = (*size - available(set)).clamp(0, left);
             left -= count;
             *size -= count;
             unhealthy.extend((count > 0).then(|| self.resize(set, *size)).flatten());
         }
-        let mut left = self.all().map(available).sum::<i64>() - self.min_available();
+        let there: i64 = old.iter().map(|it| available(it)).sum::<i64>() + available(new);
+        let mut left = there - self.min_available();
         let mut surplus = Vec::new();
-        for (set, size) in self.old.iter().zip(&mut sizes) {
+        for (set, size) in old.iter().zip(&mut sizes) {
             let count = (*size).min(left).max(0);
             left -= count;
             *size -= count;
@@ -209,7 +216,10 @@ impl Rollout<'_> {
     }
 }
 
+/// A number in an annotation, if it is written in digits alone.
 fn annotation(set: &Set<'_>, name: &str) -> Option<i64> {
-    let number: i32 = set.set.metadata.annotations.get(name)?.parse().ok()?;
+    let text = set.set.metadata.annotations.get(name)?;
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    let number: i32 = text.parse().ok().filter(|_| is_plain)?;
     Some(number.into())
 }

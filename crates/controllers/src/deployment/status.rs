@@ -140,7 +140,8 @@ impl Rollout<'_> {
             .saturating_add(i64::from(seconds) * SECOND)
     }
 
-    fn is_complete(&self, status: &DeploymentStatus) -> bool {
+    /// Whether all pods are of the current template and available.
+    pub(super) fn is_complete(&self, status: &DeploymentStatus) -> bool {
         let counts = [
             status.updated_replicas,
             status.replicas,
@@ -172,10 +173,13 @@ impl Rollout<'_> {
         };
         let wanted: i64 = self.all().map(Set::replicas).sum();
         let available = sum(|it| it.available_replicas);
-        let terminating: Option<i64> = self
-            .all()
-            .map(|it| it.set.status.terminating_replicas.map(i64::from))
-            .sum();
+        // One that has not been looked at yet has none; any other that does not say leaves it open.
+        let terminating = |it: &Set<'_>| {
+            let status = &it.set.status;
+            let unseen = (status.observed_generation == 0).then_some(0);
+            status.terminating_replicas.or(unseen).map(i64::from)
+        };
+        let terminating: Option<i64> = self.all().map(terminating).sum();
         let mut status = DeploymentStatus {
             observed_generation: self.deployment.metadata.generation,
             replicas: sum(|it| it.replicas),

@@ -3,7 +3,8 @@
 //! Source: `pod_failure_policy.go` and `success_policy.go` of `pkg/controller/job`, Kubernetes 1.36.
 
 use outrank_api::types::{
-    ContainerStatus, Job, Pod, PodFailurePolicyOnExitCodes, PodFailurePolicyOnPodCondition,
+    ContainerStatus, Job, Pod, PodCondition, PodFailurePolicyOnExitCodes,
+    PodFailurePolicyOnPodCondition,
 };
 
 use super::indexes::Indexes;
@@ -87,22 +88,23 @@ fn container_matching<'p>(
     matching.next()
 }
 
+/// The first condition of the pod that one of the patterns is about.
 fn condition_matching<'p>(
-    patterns: &'p [PodFailurePolicyOnPodCondition],
-    pod: &Pod,
+    patterns: &[PodFailurePolicyOnPodCondition],
+    pod: &'p Pod,
 ) -> Option<&'p str> {
-    let is_there = |pattern: &&PodFailurePolicyOnPodCondition| {
-        let status = match pattern.status.as_str() {
-            "" => "True",
-            status => status,
-        };
-        let mut conditions = pod.status.conditions.iter();
-        conditions.any(|it| it.type_ == pattern.type_ && it.status == status)
+    let matches = |condition: &PodCondition| {
+        patterns.iter().any(|pattern| {
+            let status = match pattern.status.as_str() {
+                "" => "True",
+                status => status,
+            };
+            condition.type_ == pattern.type_ && condition.status == status
+        })
     };
-    patterns
-        .iter()
-        .find(is_there)
-        .map(|pattern| pattern.type_.as_str())
+    let mut conditions = pod.status.conditions.iter();
+    let found = conditions.find(|it| matches(it))?;
+    Some(&found.type_)
 }
 
 /// The message of the first rule of success that holds.

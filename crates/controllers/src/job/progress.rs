@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use outrank_api::time::unix_nanos;
-use outrank_api::types::{Job, Pod, UncountedTerminatedPods};
+use outrank_api::types::{ContainerStatus, Job, Pod, UncountedTerminatedPods};
 
 use super::indexes::Indexes;
 use super::policies::{self, Verdict};
@@ -14,6 +14,7 @@ use super::{
 };
 use crate::conditions;
 use crate::controller::Plan;
+use crate::pod_state::sidecar_statuses;
 
 /// The wait after a failure, doubled with each, and the longest.
 const BACK_OFF: i64 = 10 * SECOND;
@@ -135,7 +136,8 @@ impl<'w> Progress<'w> {
                 continue;
             }
             let known = self.to_replace.entry(index).or_insert(pod);
-            if failures_of_index(pod) >= failures_of_index(known) {
+            let is_later = finish_time(pod) >= finish_time(known);
+            if is_later && failures_of_index(pod) >= failures_of_index(known) {
                 *known = pod;
             }
         }
@@ -237,10 +239,11 @@ pub(super) fn plus(number: i32, pods: usize) -> i32 {
     number.saturating_add(i32::try_from(pods).unwrap_or(i32::MAX))
 }
 
-/// A number in an annotation; 0 without one.
+/// A number in an annotation; 0 without one, and below 0.
 pub(super) fn counted(pod: &Pod, annotation: &str) -> i32 {
     let text = pod.metadata.annotations.get(annotation);
-    text.and_then(|it| it.parse().ok()).unwrap_or(0)
+    let number: i32 = text.and_then(|it| it.parse().ok()).unwrap_or(0);
+    number.max(0)
 }
 
 /// How often the index of a pod had failed before the pod, counted or not.
@@ -260,11 +263,24 @@ fn back_off(failures: i32) -> i64 {
     BACK_OFF.saturating_mul(1 << doubled).min(BACK_OFF_MAX)
 }
 
-/// When a pod ended, as far as it says.
+/// When the last of containers ended; `None` if one has not, or does not say.
+fn last_end<'p>(statuses: impl Iterator<Item = &'p ContainerStatus>) -> Option<i64> {
+    let end = |it: &ContainerStatus| {
+        let ended = it.state.terminated.as_ref()?;
+        ended.finished_at.as_deref().and_then(unix_nanos)
+    };
+    let ends: Option<Vec<i64>> = statuses.map(end).collect();
+    ends?.into_iter().max()
+}
+
+/// When a pod ended, as far as it says. Sidecars end after the other containers.
 fn finish_time(pod: &Pod) -> i64 {
-    let containers = pod.status.container_statuses.iter();
-    let ends = containers.filter_map(|it| it.state.terminated.as_ref()?.finished_at.as_deref());
-    let last = ends.filter_map(unix_nanos).max();
+    let sidecars: Vec<&ContainerStatus> = sidecar_statuses(pod).collect();
+    let containers = last_end(pod.status.container_statuses.iter());
+    let last = match sidecars.is_empty() {
+        true => containers,
+        false => last_end(sidecars.into_iter()).map(|it| containers.unwrap_or(it).max(it)),
+    };
     let unready = || {
         let ready = pod
             .status
@@ -295,27 +311,37 @@ fn finish_time(pod: &Pod) -> i64 {
 
 impl Failures {
     /// Notes which pods have ended since this was last asked.
-    pub(super) fn note(&mut self, sums: &JobSums) {
+    pub(super) fn note(&mut self, job: &Job, sums: &JobSums) {
+        let uncounted = job.status.uncounted_terminated_pods.as_ref();
+        let lists = uncounted.map(|it| [&it.succeeded, &it.failed]);
+        let is_counted =
+            |uid: &String| lists.is_some_and(|it| it.iter().any(|it| it.contains(uid)));
+        let mut noted = HashSet::new();
+        let mut succeeded: Option<i64> = None;
+        let mut failed: Vec<i64> = Vec::new();
         for member in sums.unsettled() {
-            let pod = member.pod;
-            if pod.status.phase == "Succeeded" {
-                self.last_success = self.last_success.max(Some(finish_time(pod)));
-            } else {
-                let uid = &pod.metadata.uid;
-                self.failed
-                    .entry(uid.clone())
-                    .or_insert_with(|| finish_time(pod));
+            let uid = &member.pod.metadata.uid;
+            noted.insert(uid.clone());
+            if self.noted.contains(uid) || is_counted(uid) {
+                continue;
+            }
+            let time = finish_time(member.pod);
+            match member.pod.status.phase == "Succeeded" {
+                true => succeeded = succeeded.max(Some(time)),
+                false => failed.push(time),
             }
         }
-        let last_success = self.last_success;
-        self.failed
-            .retain(|_, time| last_success.is_none_or(|success| *time > success));
+        self.noted = noted;
+        if succeeded.is_some() {
+            (self.count, self.last) = (0, None);
+            failed.retain(|time| Some(*time) > succeeded);
+        }
+        self.count = plus(self.count, failed.len());
+        self.last = failed.into_iter().max().or(self.last);
     }
 
     /// Until when no pod is made.
     pub(super) fn wait_until(&self) -> Option<i64> {
-        let last = self.failed.values().max()?;
-        let count = i32::try_from(self.failed.len()).unwrap_or(i32::MAX);
-        Some(last.saturating_add(back_off(count)))
+        Some(self.last?.saturating_add(back_off(self.count)))
     }
 }

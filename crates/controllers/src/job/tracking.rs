@@ -179,7 +179,8 @@ impl<'w> Turn<'w> {
         }
     }
 
-    /// Says whether the job is held. When it goes on, its time begins anew.
+    /// Says whether the job is held. While it is, it has not begun; when it goes on, its time begins
+    /// anew.
     fn note_suspension(&self, status: &mut JobStatus) -> Option<Write> {
         let (value, reason, message, event) = match is_suspended(self.job) {
             true => ("True", "JobSuspended", "Job suspended", "Suspended"),
@@ -188,9 +189,7 @@ impl<'w> Turn<'w> {
         if !self.ensure(status, "Suspended", value, reason, message) {
             return None;
         }
-        if value == "False" {
-            status.start_time = Some(rfc3339(self.now));
-        }
+        status.start_time = (value == "False").then(|| rfc3339(self.now));
         let event = Event::normal(self.stored, event, message.to_owned());
         Some(Write::Event(event))
     }

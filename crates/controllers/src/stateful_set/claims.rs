@@ -43,7 +43,12 @@ impl Turn<'_> {
     }
 
     /// Whether a claim of the pod to come still belongs to a pod that has gone, and goes with it.
+    /// Where claims stay when pods go, that does not matter.
     pub(super) fn has_stale_claim(&self, ordinal: i64) -> bool {
+        let policy = &self.set.spec.persistent_volume_claim_retention_policy;
+        if policy.as_ref().is_none_or(|it| it.when_scaled != "Delete") {
+            return false;
+        }
         let pod = self.pod_name(ordinal);
         let is_stale = |template: &VolumeClaimTemplate| {
             let claim = self.world.stored(&self.claim_of(template, &pod));
@@ -54,14 +59,45 @@ impl Turn<'_> {
         self.set.spec.volume_claim_templates.iter().any(is_stale)
     }
 
-    /// Gives the claims of all pods the owners that the retention policy says.
-    pub(super) fn keep_all_claims(&self) -> Vec<Write> {
-        if self.set.spec.volume_claim_templates.is_empty() {
-            return Vec::new();
+    /// What is wrong with the claims of the pod to come, if some are there and about to go.
+    pub(super) fn going_claims(&self, ordinal: i64) -> Option<String> {
+        let pod = self.pod_name(ordinal);
+        let templates = self.set.spec.volume_claim_templates.iter();
+        let going = templates.filter_map(|template| {
+            let claim = self.world.stored(&self.claim_of(template, &pod))?;
+            let metadata = claim.metadata();
+            metadata.deletion_timestamp.as_ref()?;
+            Some(format!("pvc {} is being deleted", metadata.name))
+        });
+        let going: Vec<String> = going.collect();
+        match going.as_slice() {
+            [] => None,
+            [one] => Some(one.clone()),
+            several => Some(format!("[{}]", several.join(", "))),
         }
-        let members = self.sums.within(i64::MIN..i64::MAX);
-        let writes = members.flat_map(|(ordinal, it)| self.keep_claims(ordinal, &it));
+    }
+
+    /// Gives the claims of pods the owners that the retention policy says.
+    pub(super) fn keep_all_claims(&self) -> Vec<Write> {
+        let unkept = self.sums.unkept();
+        let writes = unkept.flat_map(|(ordinal, it)| self.keep_claims(ordinal, &it));
         writes.collect()
+    }
+
+    /// Whether claims of a member that are missing are to be made: it waits for them.
+    pub(super) fn may_lack_claims(&self, ordinal: i64, member: &Member<'_>) -> bool {
+        member.pod.status.phase == "Pending" && self.wanted().contains(&ordinal)
+    }
+
+    /// The ordinals of those whose claims were to be looked at and are as they should be.
+    pub(super) fn kept(&self) -> Vec<i64> {
+        let unkept = self.sums.unkept();
+        let kept = unkept.filter(|(ordinal, it)| {
+            let is_lacking = self.may_lack_claims(*ordinal, it);
+            let is_lacking = is_lacking && !self.missing_claims(*ordinal).is_empty();
+            !is_lacking && self.keep_claims(*ordinal, it).is_empty()
+        });
+        kept.map(|(ordinal, _)| ordinal).collect()
     }
 
     /// Gives the claims of a pod the owners that the retention policy says.

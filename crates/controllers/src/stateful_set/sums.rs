@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use outrank_api::types::Pod;
+use outrank_api::types::{ClaimRetentionPolicy, Pod};
 
-use super::{Member, identity_labels};
+use super::{Member, has_identity};
 use crate::pod_state::{Availability, is_going, is_ready};
 use crate::roster::Sums;
-use crate::workloads::ordinal_in;
+use crate::workloads::{is_member_of, ordinal_in};
 use crate::world::{Key, Stored};
 
 /// What the sums depend on beside the pods.
@@ -22,6 +22,14 @@ pub(super) struct Basis {
     pub(super) has_claims: bool,
 }
 
+/// What decides who owns the claims of a set.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Keeping {
+    pub(super) policy: Option<ClaimRetentionPolicy>,
+    /// The ordinals that there should be.
+    pub(super) wanted: Range<i64>,
+}
+
 /// Sums over the pods of a set whose names are its.
 #[derive(Clone, Debug)]
 pub(super) struct SetSums {
@@ -31,11 +39,15 @@ pub(super) struct SetSums {
     ready: usize,
     /// Of the ready ones, those that are not known to be available, by the time when they are.
     available_at: BTreeSet<(i64, i64)>,
-    /// Those that are not available, are going, or lack a label of their name.
+    /// Those that are not available, are going, or lack the label with their name.
     unsettled: BTreeSet<i64>,
     /// Those that something may have to be done about, even if they are not to be waited for: they
-    /// have ended, may lack claims, or lack a label of their name.
+    /// have ended, or lack the label with their name.
     needy: BTreeSet<i64>,
+    /// Those whose claims are to be looked at: something has changed about the pod or a claim.
+    unkept: BTreeSet<i64>,
+    /// What decides beside that who owns claims.
+    keeping: Option<Keeping>,
     /// By revision, those that are not going; and how many have it in all.
     revisions: BTreeMap<Option<String>, (BTreeSet<i64>, usize)>,
 }
@@ -48,10 +60,38 @@ impl SetSums {
         {
             self.available_at.pop_first();
             let member = self.members.get(&ordinal).and_then(|it| it.get::<Pod>());
-            if member.is_some_and(|pod| is_settled_once_available(ordinal, pod)) {
+            if member.is_some_and(is_settled_once_available) {
                 self.unsettled.remove(&ordinal);
             }
         }
+    }
+
+    /// Takes note of what decides who owns claims. If that is new, all are to be looked at.
+    pub(super) fn keep_by(&mut self, keeping: Keeping) {
+        if self.basis.has_claims && self.keeping.as_ref() != Some(&keeping) {
+            self.keeping = Some(keeping);
+            self.unkept = self.members.keys().copied().collect();
+        }
+    }
+
+    /// Takes note that a claim of the pod of this name has changed.
+    pub(super) fn note_claim(&mut self, pod: &str) {
+        let number = pod.rsplit_once('-').and_then(|(_, it)| it.parse().ok());
+        let ordinal = number.filter(|it| self.members.contains_key(it));
+        self.unkept.extend(ordinal);
+    }
+
+    /// The pods whose claims are to be looked at, by ordinal.
+    pub(super) fn unkept(&self) -> impl Iterator<Item = (i64, Member<'_>)> {
+        let unkept = self.unkept.iter();
+        unkept.filter_map(|ordinal| Some((*ordinal, self.member(*ordinal)?)))
+    }
+
+    /// The claims of these pods are as they should be.
+    pub(super) fn note_kept(&mut self, ordinals: &[i64]) {
+        ordinals.iter().for_each(|it| {
+            self.unkept.remove(it);
+        });
     }
 
     /// When the next pod becomes available.
@@ -143,11 +183,6 @@ impl SetSums {
         range.filter(|ordinal| !self.members.contains_key(ordinal))
     }
 
-    fn is_needy(&self, ordinal: i64, pod: &Pod) -> bool {
-        let may_lack_claims = self.basis.has_claims && pod.status.phase == "Pending";
-        pod.is_finished() || may_lack_claims || !has_identity(ordinal, pod)
-    }
-
     fn availability(&self, pod: &Pod) -> Availability {
         match pod.status.phase == "Running" {
             true => Availability::of(pod, self.basis.min_ready_seconds, i64::MIN),
@@ -159,6 +194,10 @@ impl SetSums {
 impl Sums for SetSums {
     type Basis = Basis;
 
+    fn fits(&self, pod: &Pod) -> bool {
+        is_member_of(&self.basis.name, pod)
+    }
+
     fn of(basis: &Basis) -> Self {
         Self {
             basis: basis.clone(),
@@ -167,6 +206,8 @@ impl Sums for SetSums {
             available_at: BTreeSet::new(),
             unsettled: BTreeSet::new(),
             needy: BTreeSet::new(),
+            unkept: BTreeSet::new(),
+            keeping: None,
             revisions: BTreeMap::new(),
         }
     }
@@ -181,11 +222,14 @@ impl Sums for SetSums {
         if let Availability::At(time) = availability {
             self.available_at.insert((time, ordinal));
         }
-        if availability != Availability::Now || !is_settled_once_available(ordinal, pod) {
+        if availability != Availability::Now || !is_settled_once_available(pod) {
             self.unsettled.insert(ordinal);
         }
-        if self.is_needy(ordinal, pod) {
+        if pod.is_finished() || !has_identity(pod) {
             self.needy.insert(ordinal);
+        }
+        if self.basis.has_claims {
+            self.unkept.insert(ordinal);
         }
         let revision = member_revision(pod).cloned();
         let (staying, count) = self.revisions.entry(revision).or_default();
@@ -206,6 +250,7 @@ impl Sums for SetSums {
         }
         self.unsettled.remove(&ordinal);
         self.needy.remove(&ordinal);
+        self.unkept.remove(&ordinal);
         let revision = member_revision(pod).cloned();
         if let Some((staying, count)) = self.revisions.get_mut(&revision) {
             staying.remove(&ordinal);
@@ -215,13 +260,6 @@ impl Sums for SetSums {
             }
         }
     }
-}
-
-/// Whether a pod has all labels that its name says.
-fn has_identity(ordinal: i64, pod: &Pod) -> bool {
-    let labels = &pod.metadata.labels;
-    let mut identity = identity_labels(ordinal, pod).into_iter();
-    identity.all(|(key, value)| labels.get(key) == Some(&value))
 }
 
 fn member(stored: &Arc<Stored>) -> Option<Member<'_>> {
@@ -234,6 +272,6 @@ fn member_revision(pod: &Pod) -> Option<&String> {
 }
 
 /// Whether there is nothing to do about a pod that is available.
-fn is_settled_once_available(ordinal: i64, pod: &Pod) -> bool {
-    !is_going(pod) && has_identity(ordinal, pod)
+fn is_settled_once_available(pod: &Pod) -> bool {
+    !is_going(pod) && has_identity(pod)
 }

@@ -6,16 +6,16 @@
 //! `ActivePods` (Jobs), Kubernetes 1.36.
 //!
 //! ReplicaSets compare ages by their order of magnitude (powers of two), so that pods of about
-//! the same age are taken in no particular order; where no time is given, ages are compared as
-//! they are.
+//! the same age are taken in no particular order, which is that of their uids; where no time is
+//! given, ages are compared as they are.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
 
 use outrank_api::time::unix_nanos;
-use outrank_api::types::{Pod, PodCondition};
+use outrank_api::types::{ContainerStatus, Pod, PodCondition};
 
-use crate::pod_state::is_active;
+use crate::pod_state::{is_active, sidecar_statuses};
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
@@ -34,17 +34,34 @@ pub(crate) fn first_of_replica_set<'p>(
     for pod in related.iter().filter(|pod| is_active(pod)) {
         *pods_on_node.entry(&pod.spec.node_name).or_default() += 1;
     }
-    let key = |pod: &'p Pod| {
+    let crowd = |pod: &Pod| {
         let crowd = pods_on_node.get(pod.spec.node_name.as_str());
-        let crowd = crowd.copied().unwrap_or(0);
+        Reverse(crowd.copied().unwrap_or(0))
+    };
+    let first = |pod: &Pod| {
         (
             early(pod),
             deletion_cost(pod),
-            Reverse(crowd),
-            late(pod, now),
+            crowd(pod),
+            ready_rank(pod, now),
         )
     };
-    let mut keyed: Vec<_> = pods.into_iter().map(|pod| (key(pod), pod)).collect();
+    let mut ready_times: HashMap<_, ReadyTimes<'_>> = HashMap::new();
+    let mut keyed = Vec::with_capacity(pods.len());
+    for pod in pods {
+        let first = first(pod);
+        let time = ready_condition(pod).and_then(|it| it.last_transition_time.as_deref());
+        let times = ready_times.entry(first).or_insert(ReadyTimes::Same(time));
+        if *times != ReadyTimes::Same(time) {
+            *times = ReadyTimes::Different;
+        }
+        let ids = (&pod.metadata.uid, &pod.metadata.name);
+        keyed.push(((first, Some(late(pod, now)), ids), pod));
+    }
+    // Of pods that are ready for about the same time, but not for the same, any may go.
+    for ((first, late, _), _) in &mut keyed {
+        late.take_if(|_| ready_times.get(first) == Some(&ReadyTimes::Different));
+    }
     if count < keyed.len() {
         keyed.select_nth_unstable_by(count, |a, b| a.0.cmp(&b.0));
         keyed.truncate(count);
@@ -53,9 +70,21 @@ pub(crate) fn first_of_replica_set<'p>(
     keyed.into_iter().map(|(_, pod)| pod).collect()
 }
 
+/// Since when pods of about the same age are ready.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ReadyTimes<'p> {
+    /// All since this time, or all do not say.
+    Same(Option<&'p str>),
+    Different,
+}
+
 /// Sorts the pods of a Job, the first to go first.
 pub(crate) fn sort_for_job(pods: &mut [&Pod]) {
-    pods.sort_by_cached_key(|pod| (early(pod), late(pod, None)));
+    pods.sort_by_cached_key(|pod| {
+        let metadata = &pod.metadata;
+        let first = (early(pod), ready_rank(pod, None), late(pod, None));
+        (first, &metadata.uid, &metadata.name)
+    });
 }
 
 /// What is looked at first: how far a pod is.
@@ -67,24 +96,21 @@ fn early(pod: &Pod) -> (bool, u8, bool) {
     )
 }
 
-/// What is looked at last: for how long the pod is ready, its restarts, its age; and its name,
-/// to make the order total.
-fn late(pod: &Pod, now: Option<i64>) -> (i64, Reverse<i32>, i64, &str, &str) {
-    let ready = ready_condition(pod);
-    let since = ready.and_then(|it| it.last_transition_time.as_deref());
-    let restarts = pod
-        .status
-        .container_statuses
-        .iter()
-        .map(|it| it.restart_count);
-    let metadata = &pod.metadata;
-    let created = metadata.creation_timestamp.as_deref();
+/// For how long a pod is ready; ready pods that do not say come first.
+fn ready_rank(pod: &Pod, now: Option<i64>) -> i64 {
+    let since = |ready: &PodCondition| age_rank(ready.last_transition_time.as_deref(), now);
+    ready_condition(pod).map_or(0, since)
+}
+
+/// What is looked at last: restarts of containers, then of sidecars, and the age.
+fn late(pod: &Pod, now: Option<i64>) -> (Reverse<i32>, Reverse<i32>, i64) {
+    let restarts = |it: &ContainerStatus| it.restart_count;
+    let containers = pod.status.container_statuses.iter().map(restarts);
+    let sidecars = sidecar_statuses(pod).map(restarts);
     (
-        since.map_or(0, |since| age_rank(Some(since), now)),
-        Reverse(restarts.max().unwrap_or(0)),
-        age_rank(created, now),
-        &metadata.uid,
-        &metadata.name,
+        Reverse(containers.max().unwrap_or(0)),
+        Reverse(sidecars.max().unwrap_or(0)),
+        age_rank(pod.metadata.creation_timestamp.as_deref(), now),
     )
 }
 
@@ -144,7 +170,7 @@ pub(crate) fn daemon_pod_order(a: &Pod, b: &Pod) -> Ordering {
 mod tests {
     use std::sync::Arc;
 
-    use outrank_api::types::{ContainerStatus, ObjectMeta, PodSpec, PodStatus};
+    use outrank_api::types::{Container, ObjectMeta, PodSpec, PodStatus};
 
     use super::*;
 
@@ -227,6 +253,81 @@ mod tests {
             ..Default::default()
         }];
         assert_eq!(at(&pods, "2024-01-02T00:00:00Z"), "b");
+    }
+
+    /// `pod` with a uid, ready since a time.
+    fn ready_since(uid: &str, time: Option<&str>, restarts: i32) -> Pod {
+        let mut pod = pod(&format!("{uid} n-{uid} Running ready 2024-01-01T00:00:00Z"));
+        pod.metadata.uid = uid.into();
+        pod.status.conditions[0].last_transition_time = time.map(str::to_owned);
+        pod.status.container_statuses = vec![ContainerStatus {
+            restart_count: restarts,
+            ..Default::default()
+        }];
+        pod
+    }
+
+    #[test]
+    fn of_pods_ready_for_about_the_same_time_the_lowest_uid_goes() {
+        let [first, second] = ["2024-01-01T00:00:10Z", "2024-01-01T00:00:11Z"];
+        let now = unix_nanos("2024-01-02T00:00:00Z");
+        let victim = |pods: &[Pod]| {
+            let all: Vec<&Pod> = pods.iter().collect();
+            let victims = first_of_replica_set(all.clone(), 1, &all, now);
+            victims[0].metadata.uid.clone()
+        };
+        // Restarts count only among those that are ready since the same second.
+        let pods = [
+            ready_since("a", Some(first), 0),
+            ready_since("b", Some(second), 9),
+        ];
+        assert_eq!(victim(&pods), "a");
+        let pods = [
+            ready_since("a", Some(first), 0),
+            ready_since("b", Some(first), 9),
+        ];
+        assert_eq!(victim(&pods), "b");
+    }
+
+    #[test]
+    fn a_ready_pod_that_does_not_say_since_when_goes_first() {
+        let pods = [
+            ready_since("a", Some("2024-01-01T00:00:10Z"), 0),
+            ready_since("b", None, 0),
+        ];
+        for now in [None, unix_nanos("2024-01-01T00:00:10Z")] {
+            let all: Vec<&Pod> = pods.iter().collect();
+            let first = first_of_replica_set(all.clone(), 1, &all, now);
+            assert_eq!(first[0].metadata.uid, "b", "{now:?}");
+        }
+        let mut all: Vec<&Pod> = pods.iter().collect();
+        sort_for_job(&mut all);
+        assert_eq!(all[0].metadata.uid, "b");
+    }
+
+    #[test]
+    fn restarts_of_sidecars_decide_where_those_of_containers_do_not() {
+        let time = Some("2024-01-01T00:00:10Z");
+        let mut pods = [ready_since("a", time, 1), ready_since("b", time, 1)];
+        let container = |name: &str, policy: Option<&str>| Container {
+            name: name.into(),
+            restart_policy: policy.map(str::to_owned),
+            ..Default::default()
+        };
+        let status = |name: &str, restart_count| ContainerStatus {
+            name: name.into(),
+            restart_count,
+            ..Default::default()
+        };
+        for (pod, [init, sidecar]) in pods.iter_mut().zip([[9, 2], [0, 3]]) {
+            Arc::make_mut(&mut pod.spec).init_containers =
+                vec![container("init", None), container("side", Some("Always"))];
+            pod.status.init_container_statuses =
+                vec![status("init", init), status("side", sidecar)];
+        }
+        let all: Vec<&Pod> = pods.iter().collect();
+        let first = first_of_replica_set(all.clone(), 1, &all, unix_nanos("2024-01-02T00:00:00Z"));
+        assert_eq!(first[0].metadata.uid, "b");
     }
 
     #[test]

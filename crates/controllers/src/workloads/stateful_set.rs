@@ -69,8 +69,17 @@ pub(crate) fn ordinals(set: &StatefulSet) -> Range<i64> {
 }
 
 /// The number in a pod's name, if the rest of the name is the set's.
-pub(crate) fn ordinal_of(set: &StatefulSet, pod: &Pod) -> Option<i64> {
+fn ordinal_of(set: &StatefulSet, pod: &Pod) -> Option<i64> {
     ordinal_in(&set.metadata.name, pod)
+}
+
+/// Whether the name of a pod is that of a set with a number, however that is written.
+pub(crate) fn is_member_of(set: &str, pod: &Pod) -> bool {
+    let parts = pod.metadata.name.rsplit_once('-');
+    parts.is_some_and(|(parent, number)| {
+        let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+        parent == set && is_number && !number.is_empty()
+    })
 }
 
 /// The number in a pod's name, if the rest of the name is the name of its set. A number that the

@@ -168,3 +168,83 @@ fn failed_pods_are_replaced_ever_more_slowly() {
     assert_eq!(story.pods(), ["agent-* Pending"]);
     assert!(story.happened().contains("Found failed daemon pod"));
 }
+
+#[test]
+fn revisions_in_use_count_against_the_limit_of_history() {
+    let mut story = story();
+    let settings =
+        "spec:\n  revisionHistoryLimit: 1\n  updateStrategy: {type: OnDelete}\n  selector";
+    story
+        .apply(&AGENT.replacen("spec:\n  selector", settings, 1))
+        .wait(5);
+    story.change("DaemonSet agent", image("agent:2"));
+    let pod = format!("Pod {}", story.pod_names()[0]);
+    story.delete(&pod).wait(5);
+    // The first two are in use, the third is not.
+    story.change("DaemonSet agent", image("agent:3"));
+    story.change("DaemonSet agent", image("agent:4")).wait(5);
+    let images: Vec<Value> = story
+        .values("ControllerRevision")
+        .iter()
+        .map(|it| it["data"]["spec"]["template"]["spec"]["containers"][0]["image"].clone())
+        .collect();
+    assert_eq!(images.len(), 3, "{images:?}");
+    assert!(!images.contains(&json!("agent:3")), "{images:?}");
+}
+
+/// `AGENT` with one more pod on a node while pods are replaced.
+fn surging() -> String {
+    let strategy = "updateStrategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}";
+    AGENT.replacen("spec:\n", &format!("spec:\n  {strategy}\n"), 1)
+}
+
+#[test]
+fn with_surge_a_pod_that_ends_is_replaced_before_it_has_gone() {
+    let mut story = story();
+    story.apply(&surging()).wait(5);
+    let pod = format!("Pod {}", story.pod_names()[0]);
+    story.delete(&pod);
+    assert_eq!(story.pods().len(), 4, "{:?}", story.pods());
+    story.wait(5);
+    assert_eq!(story.pods().len(), 3);
+}
+
+#[test]
+fn with_surge_pods_leave_nodes_that_are_not_theirs_any_more() {
+    let mut story = story();
+    story.apply(&surging()).wait(5);
+    let taint = json!([{"key": "broken", "effect": "NoSchedule"}]);
+    story.change("Node n1", json!({"spec": {"taints": taint}}));
+    assert_eq!(on_nodes(&story).len(), 3, "the pod may stay");
+    story.change("DaemonSet agent", image("agent:2")).wait(15);
+    assert_eq!(on_nodes(&story), ["n2 agent:2", "n3 agent:2"]);
+}
+
+#[test]
+fn with_surge_an_old_pod_that_is_ready_stays_until_the_new_one_is_available() {
+    let mut story = story();
+    story
+        .apply(&surging().replacen("spec:\n", "spec:\n  minReadySeconds: 20\n", 1))
+        .wait(5);
+    // Old pods are ready, but not for long enough.
+    story.change("DaemonSet agent", image("agent:2")).wait(3);
+    let is_old = |pod: &&String| pod.ends_with("agent:1");
+    assert_eq!(on_nodes(&story).iter().filter(is_old).count(), 3);
+}
+
+#[test]
+fn a_pod_without_a_node_is_adopted_too() {
+    let mut story = story();
+    story.apply(AGENT).wait(5);
+    story.apply(
+        "{apiVersion: v1, kind: Pod, metadata: {name: alone, labels: {app: agent}},
+          spec: {containers: [{name: c, image: i}]}}",
+    );
+    let owner = story.value("Pod alone")["metadata"]["ownerReferences"][0]["name"].clone();
+    assert_eq!(owner, "agent");
+    assert_eq!(
+        story.pods().len(),
+        4,
+        "it is on no node, so nothing is done about it"
+    );
+}

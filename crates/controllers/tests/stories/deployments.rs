@@ -3,6 +3,7 @@
 use outrank_controllers::Controllers;
 use outrank_controllers::deployment::DeploymentController;
 use outrank_controllers::replica_set::ReplicaSetController;
+use outrank_controllers::virtual_cluster::PodLife;
 use serde_json::json;
 
 use crate::story::Story;
@@ -225,4 +226,132 @@ fn a_name_that_is_taken_leads_to_another() {
     story.apply(WEB).wait(5);
     assert_eq!(story.status("Deployment web")["collisionCount"], 1);
     assert_eq!(story.status("Deployment web")["availableReplicas"], 4);
+}
+
+#[test]
+fn a_rollout_that_is_stuck_keeps_its_history() {
+    let mut story = story();
+    story
+        .apply(&WEB.replacen("spec:\n", "spec:\n  revisionHistoryLimit: 0\n", 1))
+        .wait(10);
+    story.cluster.pod_life = PodLife::Pending;
+    story.change("Deployment web", image("nginx:2")).wait(10);
+    story.change("Deployment web", image("nginx:3")).wait(10);
+    // The second has no pods any more, but the third is not there yet.
+    assert_eq!(story.values("ReplicaSet").len(), 3);
+    story.scale("Deployment web", 6).wait(10);
+    assert_eq!(story.values("ReplicaSet").len(), 3);
+    for pod in story.pod_names() {
+        story.pod_becomes(&pod, "Running");
+    }
+    story.cluster.pod_life = PodLife::AtOnce;
+    story.wait(100);
+    for pod in story.pod_names() {
+        story.pod_becomes(&pod, "Running");
+    }
+    story.wait(100);
+    assert_eq!(story.values("ReplicaSet").len(), 1);
+}
+
+/// Sets what the ReplicaSet of a revision says of its pods: all are available.
+fn set_available(story: &mut Story, revision: &str, pods: i32) {
+    let sets = story.values("ReplicaSet").into_iter();
+    let name = sets
+        .filter(|it| it["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == revision)
+        .find_map(|it| it["metadata"]["name"].as_str().map(str::to_owned));
+    let counts = json!({"replicas": pods, "readyReplicas": pods, "availableReplicas": pods,
+        "observedGeneration": 1});
+    let set = format!("ReplicaSet {}", name.expect("it is there"));
+    story.change(&set, json!({"status": counts}));
+}
+
+#[test]
+fn pods_that_are_to_go_do_not_count_as_available() {
+    let mut story = Story::of(Controllers::new(vec![Box::new(DeploymentController)]));
+    let settings = WEB.replace("replicas: 4", "replicas: 10").replace(
+        "maxSurge: 1, maxUnavailable: 1",
+        "maxSurge: 3, maxUnavailable: 2",
+    );
+    story.apply(&settings);
+    set_available(&mut story, "1", 10);
+    story.change("Deployment web", image("nginx:2"));
+    set_available(&mut story, "2", 3);
+    story.happened();
+    // The first has 8 by now, and says that 10 are available: nothing can be told from that.
+    set_available(&mut story, "2", 5);
+    assert_eq!(scaling(&mut story), "");
+    set_available(&mut story, "1", 8);
+    assert_eq!(
+        scaling(&mut story),
+        "0s Deployment web: ScalingReplicaSet: Scaled down replica set web-1 from 8 to 3\n\
+         0s Deployment web: ScalingReplicaSet: Scaled up replica set web-2 from 5 to 10\n"
+    );
+}
+
+#[test]
+fn a_replica_set_that_was_just_made_has_no_pods_that_end() {
+    let mut story = Story::of(Controllers::new(vec![Box::new(DeploymentController)]));
+    story.apply(WEB);
+    assert_eq!(story.status("Deployment web")["terminatingReplicas"], 0);
+}
+
+#[test]
+fn an_annotation_asks_for_an_earlier_revision() {
+    let mut story = story();
+    story.apply(WEB).wait(10);
+    story.change("Deployment web", image("nginx:2")).wait(60);
+    let rollback = "deprecated.deployment.rollback.to";
+    let ask =
+        |revision: &str| json!({"metadata": {"annotations": {rollback: revision, "team": "x"}}});
+    story.happened();
+    story.change("Deployment web", ask("7"));
+    let told = "DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to.\n";
+    assert!(scaling(&mut story).contains(told));
+    story.change("Deployment web", ask("2"));
+    let told = "DeploymentRollbackTemplateUnchanged: The rollback revision contains the same \
+        template as current deployment \"web\"\n";
+    assert!(scaling(&mut story).contains(told));
+    // 0 is the last one before the current.
+    story.change("Deployment web", ask("0")).wait(60);
+    let told = "DeploymentRollback: Rolled back deployment \"web\" to revision 1\n";
+    let happened = scaling(&mut story);
+    assert!(happened.contains(told), "{happened}");
+    let deployment = story.value("Deployment web");
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(
+        (&container["image"], &container["env"][0]["name"]),
+        (&json!("nginx:1"), &json!("A"))
+    );
+    let labels = &deployment["spec"]["template"]["metadata"]["labels"];
+    assert_eq!(labels, &json!({"app": "web"}));
+    let annotations = &deployment["metadata"]["annotations"];
+    assert_eq!(
+        (&annotations[rollback], &annotations["team"]),
+        (&json!(null), &json!("shop"))
+    );
+    assert_eq!(annotations["deployment.kubernetes.io/revision"], "3");
+}
+
+#[test]
+fn the_list_of_earlier_revisions_does_not_grow_for_ever() {
+    let mut story = story();
+    story.apply(WEB).wait(10);
+    story.change("Deployment web", image("nginx:2")).wait(60);
+    let first = story
+        .values("ReplicaSet")
+        .into_iter()
+        .find(|it| it["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "1");
+    let name = first.expect("the first")["metadata"]["name"]
+        .as_str()
+        .expect("a name")
+        .to_owned();
+    let set = format!("ReplicaSet {name}");
+    let history = "deployment.kubernetes.io/revision-history";
+    let long = vec!["1234"; 400].join(",");
+    story.change(&set, json!({"metadata": {"annotations": {history: long}}}));
+    let env = json!([{"name": "c", "image": "nginx:1", "env": [{"name": "A", "value": "b"}]}]);
+    let first = json!({"spec": {"template": {"spec": {"containers": env}}}});
+    story.change("Deployment web", first).wait(60);
+    let kept = story.value(&set)["metadata"]["annotations"][history].clone();
+    assert_eq!(kept, format!("{},1", vec!["1234"; 399].join(",")));
 }

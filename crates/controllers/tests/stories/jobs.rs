@@ -271,6 +271,7 @@ fn a_suspended_job_has_no_pods() {
         "True JobSuspended: Job suspended"
     );
     assert_eq!(counts(&story), (0, 0, 0));
+    assert_eq!(story.status("Job sum")["startTime"], json!(null));
     story
         .change("Job sum", json!({"spec": {"suspend": false}}))
         .wait(2);
@@ -326,6 +327,83 @@ fn ended_jobs_go_after_a_time_and_pods_of_lost_jobs_are_let_go() {
             .all(|pod| pod["metadata"]["finalizers"] == json!([])),
         "{pods:?}"
     );
+}
+
+/// Takes all labels and owners of a pod away.
+fn set_free(story: &mut Story, pod: &str, owners: Value) {
+    let pod = format!("Pod {pod}");
+    let labels = story.value(&pod)["metadata"]["labels"].clone();
+    let labels = labels.as_object().expect("labels").keys();
+    let none: serde_json::Map<String, Value> =
+        labels.map(|name| (name.clone(), Value::Null)).collect();
+    let metadata = json!({"labels": none, "ownerReferences": owners});
+    story.change(&pod, json!({"metadata": metadata}));
+}
+
+#[test]
+fn pods_that_no_job_counts_are_let_go() {
+    let mut story = story();
+    story.apply(SUM).wait(1);
+    let pods = story.pod_names();
+    story.happened();
+    // One that is not the job's any more, and one that the job releases itself.
+    set_free(&mut story, &pods[0], json!([]));
+    let owners = story.value(&format!("Pod {}", pods[1]))["metadata"]["ownerReferences"].clone();
+    set_free(&mut story, &pods[1], owners);
+    let told = story.happened();
+    assert_eq!(told.matches("patches Pod").count(), 2, "{told}");
+    for pod in &pods {
+        let metadata = story.value(&format!("Pod {pod}"))["metadata"].clone();
+        assert_eq!(metadata["finalizers"], json!([]), "{metadata}");
+    }
+}
+
+#[test]
+fn with_a_policy_of_failures_a_pod_that_is_going_has_not_failed_yet() {
+    let policy = "  backoffLimit: 5\n  podReplacementPolicy: TerminatingOrFailed\n  \
+        podFailurePolicy: {rules: [{action: Count, onExitCodes: {operator: In, values: [42]}}]}\n";
+    let mut story = story().pods_take(1, 20);
+    story.apply(&job(policy)).wait(1);
+    let pod = format!("Pod {}", story.pod_names()[0]);
+    story.delete(&pod).wait(15);
+    assert_eq!(counts(&story), (0, 0, 0));
+    story.wait(30);
+    assert_eq!(counts(&story), (1, 0, 1));
+}
+
+#[test]
+fn of_several_conditions_the_first_of_the_pod_is_told() {
+    let policy = "  podFailurePolicy:\n    rules:\n    - action: FailJob\n      \
+        onPodConditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]\n";
+    let mut story = story();
+    story.apply(&job(policy)).wait(1);
+    let pod = story.pod_names()[0].clone();
+    let conditions = json!([{"type": "B", "status": "True"}, {"type": "A", "status": "True"}]);
+    let status = json!({"status": {"conditions": conditions}});
+    story.cluster.patch(&key(&format!("Pod {pod}")), status);
+    story.pod_becomes(&pod, "Failed").wait(2);
+    assert_eq!(
+        story.condition("Job sum", "Failed"),
+        format!(
+            "True PodFailurePolicy: Pod default/{pod} has condition B matching FailJob rule at index 0"
+        )
+    );
+}
+
+#[test]
+fn the_wait_after_a_failure_begins_when_the_last_container_has_ended() {
+    let mut story = story();
+    story.apply(&job("")).wait(1);
+    let pod = story.pod_names()[0].clone();
+    // One container does not say when it ended; the pod is not ready since now.
+    let ended = |time: Value| json!({"name": "c", "state": {"terminated": {"exitCode": 1, "finishedAt": time}}});
+    let containers = json!([ended(json!("2025-12-31T23:00:00Z")), ended(Value::Null)]);
+    let status = json!({"status": {"containerStatuses": containers}});
+    story.cluster.patch(&key(&format!("Pod {pod}")), status);
+    story.pod_becomes(&pod, "Failed").wait(8);
+    assert_eq!(counts(&story), (0, 0, 1), "it waits for 10 s");
+    story.wait(4);
+    assert_eq!(counts(&story), (1, 0, 1));
 }
 
 const NIGHTLY: &str = "
@@ -402,6 +480,117 @@ fn runs_may_overlap_wait_or_replace_each_other() {
         names(&story, "Job").len()
     };
     assert_eq!((with("Allow"), with("Forbid"), with("Replace")), (3, 1, 1));
+}
+
+/// A cluster with `NIGHTLY` under a policy, and a run that somebody has made by hand.
+fn with_run_by_hand(policy: &str) -> Story {
+    let mut story = story();
+    let settings = format!("spec:\n  concurrencyPolicy: {policy}\n  schedule");
+    story.apply(&NIGHTLY.replacen("spec:\n  schedule", &settings, 1));
+    let owner = json!([{"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly",
+        "uid": story.value("CronJob nightly")["metadata"]["uid"], "controller": true}]);
+    story.apply(&job("").replace("name: sum", "name: by-hand"));
+    story.change(
+        "Job by-hand",
+        json!({"metadata": {"ownerReferences": owner}}),
+    );
+    story
+}
+
+#[test]
+fn runs_by_hand_are_in_nobodys_way() {
+    for policy in ["Forbid", "Replace"] {
+        let mut story = with_run_by_hand(policy);
+        story.wait(602);
+        assert_eq!(
+            names(&story, "Job"),
+            ["by-hand", "nightly-29453770"],
+            "{policy}"
+        );
+        assert!(
+            story
+                .happened()
+                .contains("UnexpectedJob: Saw a job that the controller did not")
+        );
+    }
+}
+
+#[test]
+fn a_run_that_is_replaced_is_not_missed() {
+    let mut story = story();
+    let settings = "spec:\n  concurrencyPolicy: Replace\n  schedule";
+    story
+        .apply(&NIGHTLY.replacen("spec:\n  schedule", settings, 1))
+        .wait(1210);
+    let told = story.happened();
+    assert!(
+        told.contains("SuccessfulDelete: Deleted job nightly-29453770\n"),
+        "{told}"
+    );
+    assert!(!told.contains("MissingJob"), "{told}");
+    assert_eq!(
+        story.status("CronJob nightly")["active"][0]["name"],
+        "nightly-29453780"
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_schedule_is_told() {
+    let mut story = story();
+    let told = |story: &mut Story, schedule: &str| {
+        let changes = json!({"spec": {"schedule": schedule}});
+        story.change("CronJob nightly", changes).wait(1);
+        story.happened()
+    };
+    story.apply(NIGHTLY);
+    let error = "UnparseableSchedule: unparseable schedule: \"x\" : expected exactly 5 fields, \
+        found 1: [x]\n";
+    assert!(told(&mut story, "x").contains(error));
+    let error = "InvalidSchedule: invalid schedule: 0 0 31 2 * : time difference between two \
+        schedules is less than 1 second\n";
+    assert!(told(&mut story, "0 0 31 2 *").contains(error));
+}
+
+#[test]
+fn a_new_schedule_is_for_the_time_to_come() {
+    let mut story = story();
+    story
+        .apply(&NIGHTLY.replace("*/10 * * * *", "0 12 * * *"))
+        .wait(3605);
+    story.change(
+        "CronJob nightly",
+        json!({"spec": {"schedule": "*/10 * * * *"}}),
+    );
+    assert!(
+        names(&story, "Job").is_empty(),
+        "no run of the hour that is over"
+    );
+    story.wait(600);
+    assert_eq!(names(&story, "Job"), ["nightly-29453830"]);
+}
+
+#[test]
+fn runs_at_intervals_keep_to_their_beat() {
+    let mut story = story();
+    story
+        .apply(&NIGHTLY.replace("*/10 * * * *", "@every 10m"))
+        .wait(300);
+    // Anything that happens to it must not put the next run off.
+    story.change(
+        "CronJob nightly",
+        json!({"metadata": {"labels": {"a": "b"}}}),
+    );
+    story.wait(301);
+    assert_eq!(names(&story, "Job"), ["nightly-29453770"]);
+    // Several are missed; the latest is made up for, in the beat.
+    story
+        .change("CronJob nightly", json!({"spec": {"suspend": true}}))
+        .wait(3000);
+    story.change("CronJob nightly", json!({"spec": {"suspend": false}}));
+    assert_eq!(
+        names(&story, "Job"),
+        ["nightly-29453770", "nightly-29453820"]
+    );
 }
 
 #[test]

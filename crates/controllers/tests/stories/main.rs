@@ -8,6 +8,7 @@ mod garbage;
 mod jobs;
 mod namespaces;
 mod nodes;
+mod odd;
 mod pod_garbage;
 mod quotas;
 mod replica_sets;

@@ -133,3 +133,66 @@ fn a_replication_controller_does_the_same() {
     let status = story.status("ReplicationController old");
     assert_eq!(status["availableReplicas"], 2);
 }
+
+#[test]
+fn a_set_without_owner_does_not_mind_where_its_pods_are_crowded() {
+    let mut story = story();
+    story.apply(&WEB.replace("replicas: 3", "replicas: 2"));
+    let place = |story: &mut Story, pod: &str, node: &str| {
+        story.change(&format!("Pod {pod}"), json!({"spec": {"nodeName": node}}));
+    };
+    let old = story.pod_names();
+    old.iter().for_each(|pod| place(&mut story, pod, "n1"));
+    story.wait(100).scale("ReplicaSet web", 3);
+    let young = story.pod_names();
+    let young = young
+        .iter()
+        .find(|pod| !old.contains(pod))
+        .expect("a third");
+    place(&mut story, young, "n2");
+    story.wait(10).scale("ReplicaSet web", 2);
+    assert_eq!(story.pod_names(), old, "the youngest goes");
+}
+
+#[test]
+fn what_cannot_be_deleted_is_told() {
+    let mut story = story();
+    story.apply(WEB).refuse_deletions();
+    story.scale("ReplicaSet web", 2);
+    assert_eq!(
+        story.condition("ReplicaSet web", "ReplicaFailure"),
+        "True FailedDelete: unable to delete pods: not now"
+    );
+    assert!(
+        story
+            .happened()
+            .contains("FailedDelete: Error deleting: not now\n")
+    );
+}
+
+#[test]
+fn a_pod_that_does_not_say_since_when_it_is_ready_never_becomes_available() {
+    let mut story = story().pods_wait();
+    story.apply(&WEB.replace("replicas: 3", "replicas: 1"));
+    let pod = format!("Pod {}", story.pod_names()[0]);
+    let ready = json!([{"type": "Ready", "status": "True"}]);
+    let status = json!({"status": {"phase": "Running", "conditions": ready}});
+    story.change(&pod, status).wait(100);
+    let status = story.status("ReplicaSet web");
+    assert_eq!(
+        (&status["readyReplicas"], &status["availableReplicas"]),
+        (&json!(1), &json!(null))
+    );
+}
+
+#[test]
+fn pods_that_have_ended_are_neither_adopted_nor_released() {
+    let mut story = story();
+    story.apply(WEB);
+    let ended = story.pod_names()[0].clone();
+    story.pod_becomes(&ended, "Failed");
+    let object = format!("Pod {ended}");
+    story.change(&object, json!({"metadata": {"labels": {"app": "other"}}}));
+    let owner = story.value(&object)["metadata"]["ownerReferences"][0]["name"].clone();
+    assert_eq!(owner, "web");
+}

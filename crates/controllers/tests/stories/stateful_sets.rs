@@ -55,17 +55,17 @@ fn pods_come_one_after_the_other_each_with_its_claim() {
     assert_eq!(
         told,
         "0s creates PersistentVolumeClaim data-db-0\n\
-         0s StatefulSet db: SuccessfulCreate: create Claim data-db-0 Pod db-0 in StatefulSet db success\n\
+         0s StatefulSet db: SuccessfulCreate: Create Claim data-db-0 Pod db-0 in StatefulSet db success\n\
          0s creates Pod db-0\n\
-         0s StatefulSet db: SuccessfulCreate: create Pod db-0 in StatefulSet db successful\n\
+         0s StatefulSet db: SuccessfulCreate: Create Pod db-0 in StatefulSet db successful\n\
          2s creates PersistentVolumeClaim data-db-1\n\
-         2s StatefulSet db: SuccessfulCreate: create Claim data-db-1 Pod db-1 in StatefulSet db success\n\
+         2s StatefulSet db: SuccessfulCreate: Create Claim data-db-1 Pod db-1 in StatefulSet db success\n\
          2s creates Pod db-1\n\
-         2s StatefulSet db: SuccessfulCreate: create Pod db-1 in StatefulSet db successful\n\
+         2s StatefulSet db: SuccessfulCreate: Create Pod db-1 in StatefulSet db successful\n\
          4s creates PersistentVolumeClaim data-db-2\n\
-         4s StatefulSet db: SuccessfulCreate: create Claim data-db-2 Pod db-2 in StatefulSet db success\n\
+         4s StatefulSet db: SuccessfulCreate: Create Claim data-db-2 Pod db-2 in StatefulSet db success\n\
          4s creates Pod db-2\n\
-         4s StatefulSet db: SuccessfulCreate: create Pod db-2 in StatefulSet db successful\n"
+         4s StatefulSet db: SuccessfulCreate: Create Pod db-2 in StatefulSet db successful\n"
     );
     let pod = story.value("Pod db-1");
     assert_eq!(pod["spec"]["hostname"], "db-1");
@@ -131,13 +131,30 @@ fn an_update_goes_from_the_highest_down_to_the_partition() {
     assert_eq!(status["currentReplicas"], 3);
 }
 
+/// Two may be missing at a time.
+fn two_at_a_time() -> Value {
+    json!({"spec": {"podManagementPolicy": "Parallel",
+        "updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}})
+}
+
 #[test]
-fn several_are_replaced_at_a_time_if_several_may_be_missing() {
+fn one_is_replaced_at_a_time_even_if_several_may_be_missing() {
     let mut story = story();
     story.apply(DB).wait(10);
-    let two = json!({"spec": {"podManagementPolicy": "Parallel",
-        "updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}});
-    story.change("StatefulSet db", two);
+    story.change("StatefulSet db", two_at_a_time());
+    story.change("StatefulSet db", image("db:2"));
+    let going = |it: &&String| it.ends_with("going");
+    assert_eq!(story.pods().iter().filter(going).count(), 1);
+    story.wait(30);
+    assert_eq!(images(&story), ["db:2", "db:2", "db:2"]);
+}
+
+#[test]
+fn several_are_replaced_at_a_time_if_that_is_switched_on() {
+    let controller = StatefulSetController::default().with_max_unavailable();
+    let mut story = Story::of(Controllers::new(vec![Box::new(controller)])).pods_take(2, 1);
+    story.apply(DB).wait(10);
+    story.change("StatefulSet db", two_at_a_time());
     story.change("StatefulSet db", image("db:2"));
     assert_eq!(
         story.pods(),
@@ -209,4 +226,120 @@ fn numbers_may_start_elsewhere_and_old_revisions_are_dropped() {
     }
     assert_eq!(images(&story), ["db:5", "db:5", "db:5"]);
     assert_eq!(story.values("ControllerRevision").len(), 2);
+}
+
+#[test]
+fn a_pod_whose_name_is_not_the_sets_is_let_go() {
+    let mut story = story();
+    story.apply(DB).wait(10);
+    let set = &story.value("StatefulSet db")["metadata"];
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db",
+        "uid": set["uid"], "controller": true}]);
+    story.apply(
+        "{apiVersion: v1, kind: Pod, metadata: {name: stranger, labels: {app: db}},
+          spec: {containers: [{name: c, image: i}]}}",
+    );
+    story.change(
+        "Pod stranger",
+        json!({"metadata": {"ownerReferences": owner}}),
+    );
+    let owners = story.value("Pod stranger")["metadata"]["ownerReferences"].clone();
+    assert_eq!(owners, json!([]));
+    assert_eq!(story.status("StatefulSet db")["replicas"], 3);
+}
+
+#[test]
+fn broken_pods_are_replaced_by_those_of_a_better_template() {
+    let mut story = story();
+    story.apply(&DB.replacen("spec:\n", "spec:\n  podManagementPolicy: Parallel\n", 1));
+    story.wait(10);
+    for pod in ["db-0", "db-1", "db-2"] {
+        let unready = json!([{"type": "Ready", "status": "False"}]);
+        story.change(
+            &format!("Pod {pod}"),
+            json!({"status": {"conditions": unready}}),
+        );
+    }
+    story.change("StatefulSet db", image("db:2")).wait(30);
+    assert_eq!(images(&story), ["db:2", "db:2", "db:2"]);
+}
+
+#[test]
+fn a_pod_waits_for_its_old_claim_to_go() {
+    let mut story = story();
+    story.apply(DB).wait(10);
+    let held = json!({"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}});
+    story.change("PersistentVolumeClaim data-db-2", held);
+    story.delete("PersistentVolumeClaim data-db-2");
+    story.happened();
+    story.delete("Pod db-2").wait(10);
+    assert_eq!(story.pod_names(), ["db-0", "db-1"]);
+    let told = "StatefulSet db: FailedCreate: Create Pod db-2 in StatefulSet db failed error: pvc \
+        data-db-2 is being deleted\n";
+    assert!(story.happened().contains(told));
+    let free = json!({"metadata": {"finalizers": []}});
+    story
+        .change("PersistentVolumeClaim data-db-2", free)
+        .wait(10);
+    assert_eq!(story.pod_names(), ["db-0", "db-1", "db-2"]);
+}
+
+#[test]
+fn a_claim_that_stays_may_belong_to_a_pod_that_has_gone() {
+    let mut story = story();
+    story.apply(DB).wait(10);
+    let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "db-2", "uid": "another"}]);
+    let owned = json!({"metadata": {"ownerReferences": owner}});
+    story.change("PersistentVolumeClaim data-db-2", owned);
+    story.delete("Pod db-2").wait(10);
+    assert_eq!(story.pod_names(), ["db-0", "db-1", "db-2"]);
+}
+
+#[test]
+fn a_pod_gets_the_label_with_its_name_back() {
+    let mut story = story();
+    story.apply(DB).wait(10);
+    story.happened();
+    let without = |label: &str| json!({"metadata": {"labels": {label: null}}});
+    let number = "apps.kubernetes.io/pod-index";
+    story.change("Pod db-1", without(number));
+    assert_eq!(story.happened(), "", "a number is not missed");
+    story.change("Pod db-1", without("statefulset.kubernetes.io/pod-name"));
+    let told = "StatefulSet db: SuccessfulUpdate: Update Pod db-1 in StatefulSet db successful\n";
+    assert!(story.happened().contains(told));
+    assert_eq!(story.value("Pod db-1")["metadata"]["labels"][number], "1");
+}
+
+#[test]
+fn a_claim_whose_owner_somebody_takes_gets_it_back() {
+    let mut story = story();
+    let policy = "spec:\n  persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete}\n";
+    story.apply(&DB.replacen("spec:\n", policy, 1)).wait(10);
+    let owner = |story: &Story| {
+        let claim = story.value("PersistentVolumeClaim data-db-1");
+        claim["metadata"]["ownerReferences"][0]["kind"].clone()
+    };
+    assert_eq!(owner(&story), "StatefulSet");
+    let nobody = json!({"metadata": {"ownerReferences": []}});
+    story.change("PersistentVolumeClaim data-db-1", nobody);
+    // At the next look at the set, whatever it is for.
+    story.change(
+        "StatefulSet db",
+        json!({"metadata": {"labels": {"a": "b"}}}),
+    );
+    assert_eq!(owner(&story), "StatefulSet");
+}
+
+#[test]
+fn a_claim_that_a_waiting_pod_lacks_is_made_again() {
+    for policy in ["OrderedReady", "Parallel"] {
+        let mut story = story().pods_wait();
+        let policy = format!("spec:\n  podManagementPolicy: {policy}\n");
+        story.apply(&DB.replacen("spec:\n", &policy, 1));
+        let claim = "PersistentVolumeClaim data-db-0";
+        let first = story.value(claim)["metadata"]["uid"].clone();
+        story.delete(claim);
+        assert!(story.is_there(claim), "{policy}");
+        assert_ne!(story.value(claim)["metadata"]["uid"], first, "{policy}");
+    }
 }

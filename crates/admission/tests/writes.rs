@@ -1,5 +1,6 @@
 //! Requests to write, of typed kinds and of others: what is stored, refused and warned of.
 
+use outrank_admission::service_account::AccountSettings;
 use outrank_admission::write::{Stamp, Written};
 use outrank_admission::{
     AdmissionChain, Attributes, ClassRules, Cluster, Operation, PluginFlags, PriorityResolver,
@@ -9,11 +10,16 @@ use outrank_api::resource_type::ResourceType;
 use outrank_api::status::Status;
 use serde_json::{Value, json};
 
-struct Nothing(PriorityResolver);
+/// A cluster without anything but a service account for all pods.
+struct Nothing(PriorityResolver, AccountSettings);
 
 impl Cluster for Nothing {
     fn priority_classes(&self) -> &PriorityResolver {
         &self.0
+    }
+
+    fn service_account(&self, _: &str, name: &str) -> Option<AccountSettings> {
+        (name != "missing").then(|| self.1.clone())
     }
 }
 
@@ -25,8 +31,12 @@ const STAMP: Stamp<'static> = Stamp {
 };
 
 fn with_writes<T>(act: impl FnOnce(&Writes<'_>) -> T) -> T {
+    with_account(AccountSettings::default(), act)
+}
+
+fn with_account<T>(account: AccountSettings, act: impl FnOnce(&Writes<'_>) -> T) -> T {
     let chain = AdmissionChain::default_plugins(&PluginFlags::default()).expect("no flags");
-    let cluster = Nothing(PriorityResolver::new([]));
+    let cluster = Nothing(PriorityResolver::new([]), account);
     act(&Writes {
         chain: &chain,
         classes: ClassRules::default(),
@@ -321,4 +331,59 @@ fn a_stale_update_is_a_conflict() {
     let live = made(deployment());
     let stale = changed(&live, |it| it["metadata"]["resourceVersion"] = "0".into());
     assert_eq!(update(&live, "", stale).expect_err("refused").code, 409);
+}
+
+#[test]
+fn a_pod_with_gates_says_why_it_waits() {
+    let mut body = pod();
+    body["spec"]["schedulingGates"] = json!([{"name": "example.com/quota"}]);
+    let condition = &made(body)["status"]["conditions"][0];
+    assert_eq!(condition["type"], "PodScheduled");
+    assert_eq!(condition["status"], "False");
+    assert_eq!(condition["reason"], "SchedulingGated");
+    assert_eq!(
+        condition["message"],
+        "Scheduling is blocked due to non-empty scheduling gates"
+    );
+    assert_eq!(condition["lastTransitionTime"], STAMP.now);
+}
+
+#[test]
+fn the_status_of_a_pod_keeps_of_which_generation_it_is() {
+    let mut live = made(pod());
+    live["status"] = json!({"phase": "Running", "qosClass": "BestEffort", "observedGeneration": 1,
+    "conditions": [
+        {"type": "Ready", "status": "True", "observedGeneration": 1},
+        {"type": "Mine", "status": "True"},
+    ]});
+    let new = changed(&live, |pod| {
+        pod["status"] = json!({"phase": "Running", "conditions": [
+            {"type": "Mine", "status": "False"},
+            {"type": "Ready", "status": "False"},
+        ]});
+    });
+    let status = update(&live, "status", new).expect("updated").value["status"].clone();
+    assert_eq!(status["observedGeneration"], 1);
+    assert_eq!(status["conditions"][0].get("observedGeneration"), None);
+    assert_eq!(status["conditions"][1]["observedGeneration"], 1);
+}
+
+#[test]
+fn a_resize_changes_resources_and_nothing_else() {
+    let mut body = pod();
+    let cpu = |amount: &str| json!({"requests": {"cpu": amount}, "limits": {"cpu": amount}});
+    body["spec"]["containers"][0]["resources"] = cpu("1");
+    let live = made(body);
+    let new = changed(&live, |pod| {
+        pod["metadata"]["labels"] = json!({"a": "b"});
+        pod["spec"]["containers"][0]["resources"] = cpu("2");
+        pod["spec"]["containers"][0]["image"] = "other".into();
+    });
+    let updated = update(&live, "resize", new).expect("updated").value;
+    assert!(updated["metadata"].get("labels").is_none());
+    assert_eq!(
+        updated["spec"]["containers"][0]["image"],
+        live["spec"]["containers"][0]["image"]
+    );
+    assert_eq!(updated["spec"]["containers"][0]["resources"], cpu("2"));
 }

@@ -333,6 +333,130 @@ fn a_stale_update_is_a_conflict() {
     assert_eq!(update(&live, "", stale).expect_err("refused").code, 409);
 }
 
+/// What becomes of a new pod whose account has settings, or the answer.
+fn pod_of(account: AccountSettings, pod: Value) -> Result<Value, String> {
+    let attributes = Attributes {
+        namespace: "shop",
+        ..Attributes::of(Operation::Create, of(&pod))
+    };
+    let written = with_account(account, |writes| writes.create(&attributes, pod, STAMP));
+    written.map(|it| it.value).map_err(|status| status.message)
+}
+
+#[test]
+fn an_account_gives_what_a_pod_has_not() {
+    let account = AccountSettings {
+        image_pull_secrets: vec!["registry".to_owned()],
+        ..AccountSettings::default()
+    };
+    let mut body = pod();
+    body["spec"]["serviceAccountName"] = "".into();
+    body["spec"]["imagePullSecrets"] = json!([]);
+    body["spec"]["volumes"] = json!([{"name": "kube-api-access-mine", "emptyDir": {}}]);
+    let made = pod_of(account, body).expect("a pod");
+    assert_eq!(made["spec"]["serviceAccountName"], "default");
+    assert_eq!(
+        made["spec"]["imagePullSecrets"],
+        json!([{"name": "registry"}])
+    );
+    // A volume that is called as ours is ours.
+    let mount = &made["spec"]["containers"][0]["volumeMounts"][0];
+    assert_eq!(mount["name"], "kube-api-access-mine");
+    assert_eq!(made["spec"]["volumes"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn a_pod_without_a_name_yet_is_called_by_its_beginning() {
+    let mut body = pod();
+    body["metadata"] = json!({"generateName": "web-"});
+    body["spec"]["serviceAccountName"] = "missing".into();
+    assert_eq!(
+        pod_of(AccountSettings::default(), body),
+        Err(
+            "pods \"web-\" is forbidden: error looking up service account shop/missing: \
+             serviceaccount \"missing\" not found"
+                .to_owned()
+        )
+    );
+}
+
+#[test]
+fn an_account_may_enforce_which_secrets_its_pods_use() {
+    let account = || AccountSettings {
+        image_pull_secrets: vec!["registry".to_owned()],
+        mountable_secrets: Some(vec!["listed".to_owned()]),
+        ..AccountSettings::default()
+    };
+    let with = |change: &dyn Fn(&mut Value)| pod_of(account(), changed(&pod(), |it| change(it)));
+    let refused = |why: &str, what: &str| {
+        Err(format!(
+            "pods \"p\" is forbidden: {why} is not allowed because service account default does \
+             not reference that {what}"
+        ))
+    };
+    let of_secret = |why: &str| refused(why, "secret");
+    let volume = |secret: &str| {
+        let volumes = json!([{"name": "v", "secret": {"secretName": secret}}]);
+        with(&move |pod| pod["spec"]["volumes"] = volumes.clone())
+    };
+    assert!(volume("listed").is_ok());
+    assert_eq!(
+        volume("other"),
+        of_secret("volume with secret.secretName=\"other\"")
+    );
+    let environment = json!([{"name": "E", "valueFrom":
+        {"secretKeyRef": {"name": "other", "key": "k"}}}]);
+    assert_eq!(
+        with(&|pod| pod["spec"]["containers"][0]["env"] = environment.clone()),
+        of_secret("container c with envVar E referencing secret.secretName=\"other\"")
+    );
+    let source = json!([{"secretRef": {"name": "other"}}]);
+    assert_eq!(
+        with(&|pod| pod["spec"]["containers"][0]["envFrom"] = source.clone()),
+        of_secret("container c with envFrom referencing secret.secretName=\"other\"")
+    );
+    assert_eq!(
+        with(&|pod| pod["spec"]["imagePullSecrets"] = json!([{"name": "other"}])),
+        refused("imagePullSecrets[0].name=\"other\"", "imagePullSecret")
+    );
+}
+
+#[test]
+fn a_mirror_pod_has_no_account_and_no_secrets() {
+    let mut mirror = pod();
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
+    mirror["spec"]["nodeName"] = "node-1".into();
+    let made = pod_of(AccountSettings::default(), mirror.clone()).expect("a pod");
+    assert!(made["spec"].get("serviceAccountName").is_none());
+    assert!(made["spec"].get("volumes").is_none());
+    let refused = |change: &dyn Fn(&mut Value)| {
+        pod_of(
+            AccountSettings::default(),
+            changed(&mirror, |it| change(it)),
+        )
+    };
+    let why = |why: &str| {
+        Err(format!(
+            "pods \"p\" is forbidden: a mirror pod may not {why}"
+        ))
+    };
+    assert_eq!(
+        refused(&|pod| pod["spec"]["serviceAccountName"] = "a".into()),
+        why("reference service accounts")
+    );
+    let volumes = |source: Value| json!([{"name": "v", "projected": {"sources": [source]}}]);
+    let secret = volumes(json!({"secret": {"name": "s"}}));
+    assert_eq!(
+        refused(&|pod| pod["spec"]["volumes"] = secret.clone()),
+        why("reference secrets")
+    );
+    let token = volumes(json!({"serviceAccountToken": {"path": "t"}}));
+    assert_eq!(
+        refused(&|pod| pod["spec"]["volumes"] = token.clone()),
+        why("use ServiceAccountToken volume projections")
+    );
+}
+
 #[test]
 fn a_pod_with_gates_says_why_it_waits() {
     let mut body = pod();

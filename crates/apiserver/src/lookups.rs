@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outrank_admission::namespace_lifecycle::NamespacePhase;
-use outrank_admission::service_account::AccountSettings;
+use outrank_admission::service_account::{AccountSettings, ENFORCE_MOUNTABLE_SECRETS, is_true};
 use outrank_admission::{Cluster, PriorityResolver};
 use outrank_api::decode::Typed;
 use outrank_api::types::{LimitRange, Node, PriorityClass, RuntimeClass, StorageClass};
@@ -127,11 +127,17 @@ impl Cluster for Lookups<'_> {
             return (name == "default").then(AccountSettings::default);
         };
         let account: Value = serde_json::from_slice(entry.value.json()).ok()?;
-        let secrets = account["imagePullSecrets"].as_array().into_iter().flatten();
-        let names = secrets.filter_map(|it| it["name"].as_str());
+        let names = |list: &str| {
+            let secrets = account[list].as_array().into_iter().flatten();
+            let names = secrets.filter_map(|it| it["name"].as_str());
+            names.map(str::to_owned).collect::<Vec<String>>()
+        };
+        let enforces = &account["metadata"]["annotations"][ENFORCE_MOUNTABLE_SECRETS];
+        let enforces = enforces.as_str().is_some_and(is_true);
         Some(AccountSettings {
             automount_token: account["automountServiceAccountToken"].as_bool(),
-            image_pull_secrets: names.map(str::to_owned).collect(),
+            image_pull_secrets: names("imagePullSecrets"),
+            mountable_secrets: enforces.then(|| names("secrets")),
         })
     }
 }

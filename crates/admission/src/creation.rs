@@ -7,13 +7,11 @@
 //! [`Writes`](crate::Writes) does the same for a request, of which all is looked at;
 //! [`admit`] is for objects that were read and found right before.
 //!
-//! Sources, Kubernetes 1.36: `k8s.io/apiserver/pkg/registry/generic/registry/store.go`,
-//! `ValidateContainerResourceRequirements` in `pkg/apis/core/validation/validation.go`.
+//! Source: `k8s.io/apiserver/pkg/registry/generic/registry/store.go`, Kubernetes 1.36.
 
 use outrank_api::decode::{Object, ObjectKind};
-use outrank_api::field_error::FieldError;
 use outrank_api::status::Status;
-use outrank_api::types::{Container, Pod};
+use outrank_api::validation::resource_errors;
 
 use crate::chain::{AdmissionChain, Attributes, Cluster};
 
@@ -37,51 +35,6 @@ pub fn admit(
         }
     }
     chain.validate(attributes, Some(&*object), cluster)
-}
-
-/// Requests of a pod's containers that do not go together with their limits.
-pub fn resource_errors(pod: &Pod) -> Vec<FieldError> {
-    let containers = pod.spec.containers.iter().enumerate();
-    let containers = containers.map(|it| ("containers", it));
-    let init_containers = pod.spec.init_containers.iter().enumerate();
-    let init_containers = init_containers.map(|it| ("initContainers", it));
-    let all = containers.chain(init_containers);
-    let errors = all.flat_map(|(list, (number, container))| {
-        errors_of(container, &format!("spec.{list}[{number}].resources"))
-    });
-    errors.collect()
-}
-
-fn errors_of(container: &Container, path: &str) -> Vec<FieldError> {
-    let resources = &container.resources;
-    let error = |(resource, request): (&String, &outrank_api::quantity::Quantity)| {
-        let limit = resources.limits.get(resource);
-        let must = match limit {
-            Some(limit) if request > limit && may_overcommit(resource) => "less than or equal",
-            Some(limit) if request != limit && !may_overcommit(resource) => "equal",
-            Some(_) => return None,
-            None if may_overcommit(resource) => return None,
-            None => {
-                let detail = "Limit must be set for non overcommitable resources";
-                return Some(FieldError::required(
-                    format!("{path}.limits").as_str(),
-                    detail,
-                ));
-            }
-        };
-        let limit = limit.map(ToString::to_string).unwrap_or_default();
-        let detail = format!("must be {must} to {resource} limit of {limit}");
-        let (path, request) = (format!("{path}.requests"), request.to_string());
-        Some(FieldError::invalid(path.as_str(), request.as_str(), detail))
-    };
-    resources.requests.iter().filter_map(error).collect()
-}
-
-/// Whether more may be used of a resource than is requested: not of huge pages and extended
-/// resources.
-fn may_overcommit(resource: &str) -> bool {
-    let is_native = !resource.contains('/') || resource.contains("kubernetes.io/");
-    is_native && !resource.starts_with("hugepages-")
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@
 //! );
 //! ```
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use outrank_api::decode::{Object, ObjectKind};
@@ -78,12 +79,13 @@ impl AdmissionPlugin for LimitRanger {
         let Some(object) = object.filter(|_| is_concerned(attributes)) else {
             return Ok(());
         };
+        let problems_by = |range: &LimitRange| match object {
+            Object::Pod(pod) => pod_problems(range, pod),
+            Object::PersistentVolumeClaim(claim) => claim_problems(range, claim),
+            _ => Vec::new(),
+        };
         for range in cluster.limit_ranges(attributes.namespace) {
-            let problems = match object {
-                Object::Pod(pod) => pod_problems(range, pod),
-                Object::PersistentVolumeClaim(claim) => claim_problems(range, claim),
-                _ => return Ok(()),
-            };
+            let problems = problems_by(range);
             if !problems.is_empty() {
                 return Err(attributes.forbidden(Some(object.metadata()), message(&problems)));
             }
@@ -114,7 +116,8 @@ fn is_concerned(attributes: &Attributes<'_>) -> bool {
     ) {
         (Operation::Update, Some(ObjectKind::Pod), subresource) => subresource == "resize",
         (Operation::Delete, ..) => false,
-        (_, _, subresource) => subresource.is_empty(),
+        (_, Some(ObjectKind::Pod | ObjectKind::PersistentVolumeClaim), "") => true,
+        _ => false,
     }
 }
 
@@ -238,14 +241,10 @@ fn limits_of_type<'r>(
 }
 
 /// The same problem, of several containers, is told once.
-fn unique(problems: Vec<String>) -> Vec<String> {
-    let mut unique: Vec<String> = Vec::with_capacity(problems.len());
-    for problem in problems {
-        if !unique.contains(&problem) {
-            unique.push(problem);
-        }
-    }
-    unique
+fn unique(mut problems: Vec<String>) -> Vec<String> {
+    let mut told = HashSet::with_capacity(problems.len());
+    problems.retain(|problem| told.insert(problem.clone()));
+    problems
 }
 
 /// What a pod requests and may use as a whole: that of its containers, or what the pod itself

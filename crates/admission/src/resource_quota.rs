@@ -48,6 +48,7 @@ use outrank_api::types::{
 };
 
 pub use devices::DevicesClaimed;
+pub use pods::is_charged;
 pub use request::{Charge, GroupResource, Operation, QuotaObject, QuotaRequest, Refusal};
 pub use status::{status, usage};
 
@@ -65,7 +66,7 @@ pub fn object_usage(
 
 /// Whether the quota, as its spec says, counts the object.
 pub fn selects(quota: &ResourceQuota, resource: &GroupResource, object: &QuotaObject<'_>) -> bool {
-    let limits = |evaluator: Evaluator| evaluator.limits(&quota.spec.hard);
+    let limits = |evaluator: Evaluator| evaluator.limits(&quota.spec.hard, object);
     let limits = Evaluator::of(resource).map(limits);
     limits.is_some_and(|limits| !limits.is_empty()) && is_in_scopes(quota, object)
 }
@@ -188,7 +189,7 @@ impl Decision<'_> {
             })?;
             let scopes = fulfilled.iter().map(|it| it.scope_name.clone());
             covered.scopes.extend(scopes);
-            let limits = self.evaluator.limits(&quota.status.hard);
+            let limits = self.evaluator.limits(&quota.status.hard, object);
             if fulfilled.len() < requirements.len() || limits.is_empty() {
                 continue;
             }

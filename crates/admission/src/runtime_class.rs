@@ -9,6 +9,7 @@
 //! Sources, Kubernetes 1.36: `plugin/pkg/admission/runtimeclass/admission.go`,
 //! `pkg/util/tolerations/tolerations.go`.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use outrank_api::decode::Object;
@@ -119,35 +120,213 @@ pub fn write(pod: &mut Pod, class: &RuntimeClass) -> Result<(), String> {
     Ok(())
 }
 
-/// The tolerations without those that another one covers; of equal ones the first stays.
+/// The tolerations without those that another one covers; of equal ones the first stays. Costs
+/// O(n log n): who may cover one is looked up by what it is about.
 fn without_redundant(all: Vec<Toleration>) -> Vec<Toleration> {
-    let mut kept: Vec<Toleration> = Vec::with_capacity(all.len());
-    for (index, toleration) in all.iter().enumerate() {
-        let before = kept.iter().any(|other| covers(other, toleration));
-        let mut later = all.iter().skip(index + 1);
-        let after = later.any(|other| other != toleration && covers(other, toleration));
-        if !before && !after {
-            kept.push(toleration.clone());
+    let mut later = Coverage::default();
+    all.iter().for_each(|toleration| later.add(toleration));
+    let mut before = Coverage::default();
+    let mut is_kept = Vec::with_capacity(all.len());
+    for toleration in &all {
+        later.take(toleration);
+        let stays = !before.has_equal(toleration)
+            && !before.has_wider(toleration)
+            && !later.has_wider(toleration);
+        if stays {
+            before.add(toleration);
         }
+        is_kept.push(stays);
     }
-    kept
+    let all = all.into_iter().zip(is_kept);
+    all.filter_map(|(toleration, stays)| stays.then_some(toleration))
+        .collect()
 }
 
-/// Whether `wide` tolerates all that `narrow` does.
-fn covers(wide: &Toleration, narrow: &Toleration) -> bool {
-    if wide == narrow {
-        return true;
+/// Some tolerations of a list, each perhaps several times.
+#[derive(Default)]
+struct Coverage<'t> {
+    /// How many there are of each.
+    equal: HashMap<&'t Toleration, usize>,
+    /// By what they are about, how many there are that last so long.
+    lasting: HashMap<Subject<'t>, BTreeMap<i128, usize>>,
+}
+
+/// Key and effect of the taints that are tolerated, and their value if that matters.
+type Subject<'t> = (&'t str, &'t str, Option<&'t str>);
+
+const FOR_EVER: i128 = i128::MAX;
+
+impl<'t> Coverage<'t> {
+    fn add(&mut self, toleration: &'t Toleration) {
+        *self.equal.entry(toleration).or_default() += 1;
+        if let Some(subject) = subject(toleration) {
+            let lasting = self.lasting.entry(subject).or_default();
+            *lasting.entry(lasts(toleration)).or_default() += 1;
+        }
     }
-    let has_key = wide.key == narrow.key || wide.key.is_empty() && wide.operator == "Exists";
-    let has_effect = wide.effect.is_empty() || wide.effect == narrow.effect;
-    let lasts = match (wide.effect.as_str(), wide.toleration_seconds) {
-        ("NoExecute", Some(wide)) => narrow.toleration_seconds.is_some_and(|it| it <= wide),
-        _ => true,
+
+    fn take(&mut self, toleration: &'t Toleration) {
+        if let Some(count) = self.equal.get_mut(toleration) {
+            *count -= 1;
+        }
+        let lasting = subject(toleration).and_then(|subject| self.lasting.get_mut(&subject));
+        if let Some(lasting) = lasting
+            && let Some(count) = lasting.get_mut(&lasts(toleration))
+        {
+            *count -= 1;
+            if *count == 0 {
+                lasting.remove(&lasts(toleration));
+            }
+        }
+    }
+
+    fn has_equal(&self, toleration: &Toleration) -> bool {
+        self.equal.get(toleration).is_some_and(|count| *count > 0)
+    }
+
+    /// Whether another one than this tolerates all that it does.
+    fn has_wider(&self, narrow: &Toleration) -> bool {
+        let own = subject(narrow);
+        let equal = self.equal.get(narrow).copied().unwrap_or(0);
+        wider_subjects(narrow).any(|subject| {
+            let Some(lasting) = self.lasting.get(&subject) else {
+                return false;
+            };
+            let needed = match subject.1 {
+                NO_EXECUTE => narrow.toleration_seconds.map_or(FOR_EVER, i128::from),
+                _ => i128::MIN,
+            };
+            // Those that are equal are about the same and last as long.
+            let is_other = |(time, count): (&i128, &usize)| {
+                let is_as_long = own == Some(subject) && *time == lasts(narrow);
+                *count > if is_as_long { equal } else { 0 }
+            };
+            lasting.range(needed..).any(is_other)
+        })
+    }
+}
+
+const NO_EXECUTE: &str = "NoExecute";
+
+/// What a toleration is about; those with other operators cover nothing but their equals.
+fn subject(toleration: &Toleration) -> Option<Subject<'_>> {
+    let value = match toleration.operator.as_str() {
+        "Exists" => None,
+        "" | "Equal" => Some(toleration.value.as_str()),
+        _ => return None,
     };
-    let has_value = match wide.operator.as_str() {
-        "Exists" => true,
-        "" | "Equal" => narrow.operator == "Equal" && narrow.value == wide.value,
-        _ => false,
-    };
-    has_key && has_effect && lasts && has_value
+    Some((&toleration.key, &toleration.effect, value))
+}
+
+/// How long a toleration lasts; that matters only for what drives pods out.
+fn lasts(toleration: &Toleration) -> i128 {
+    match toleration.effect.as_str() {
+        NO_EXECUTE => toleration.toleration_seconds.map_or(FOR_EVER, i128::from),
+        _ => 0,
+    }
+}
+
+/// What those may be about that cover a toleration: its key or any, its effect or any, any value
+/// or, of its own key, the one that it names.
+fn wider_subjects(narrow: &Toleration) -> impl Iterator<Item = Subject<'_>> {
+    let (key, effect) = (narrow.key.as_str(), narrow.effect.as_str());
+    let keys = [Some(key), Some("").filter(|any| *any != key)];
+    let effects = [Some(effect), Some("").filter(|any| *any != effect)];
+    keys.into_iter().flatten().flat_map(move |of_key| {
+        effects.into_iter().flatten().flat_map(move |of_effect| {
+            let names_value = of_key == key && narrow.operator == "Equal";
+            let with_value = names_value.then_some(Some(narrow.value.as_str()));
+            let values = [Some(None), with_value];
+            let values = values.into_iter().flatten();
+            values.map(move |value| (of_key, of_effect, value))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Upstream's rule, one against the other.
+    fn covers(wide: &Toleration, narrow: &Toleration) -> bool {
+        if wide == narrow {
+            return true;
+        }
+        let has_key = wide.key == narrow.key || wide.key.is_empty() && wide.operator == "Exists";
+        let has_effect = wide.effect.is_empty() || wide.effect == narrow.effect;
+        let lasts = match (wide.effect.as_str(), wide.toleration_seconds) {
+            (NO_EXECUTE, Some(wide)) => narrow.toleration_seconds.is_some_and(|it| it <= wide),
+            _ => true,
+        };
+        let has_value = match wide.operator.as_str() {
+            "Exists" => true,
+            "" | "Equal" => narrow.operator == "Equal" && narrow.value == wide.value,
+            _ => false,
+        };
+        has_key && has_effect && lasts && has_value
+    }
+
+    fn one_against_the_other(all: &[Toleration]) -> Vec<Toleration> {
+        let mut kept: Vec<Toleration> = Vec::new();
+        for (index, toleration) in all.iter().enumerate() {
+            let before = kept.iter().any(|other| covers(other, toleration));
+            let mut later = all.iter().skip(index + 1);
+            let after = later.any(|other| other != toleration && covers(other, toleration));
+            if !before && !after {
+                kept.push(toleration.clone());
+            }
+        }
+        kept
+    }
+
+    fn some_tolerations() -> Vec<Toleration> {
+        let texts = [
+            (["", "Exists", "", ""], None),
+            (["", "Exists", "", NO_EXECUTE], Some(5)),
+            (["", "Equal", "v", ""], None),
+            (["k", "Exists", "", ""], None),
+            (["k", "Exists", "", ""], Some(5)),
+            (["k", "Exists", "", NO_EXECUTE], None),
+            (["k", "Exists", "", NO_EXECUTE], Some(5)),
+            (["k", "Equal", "v", NO_EXECUTE], Some(5)),
+            (["k", "Equal", "v", NO_EXECUTE], Some(7)),
+            (["k", "", "v", NO_EXECUTE], Some(5)),
+            (["k", "Equal", "w", "NoSchedule"], None),
+            (["k", "", "w", "NoSchedule"], None),
+            (["k", "Gt", "3", "NoSchedule"], None),
+        ];
+        let tolerations = texts
+            .into_iter()
+            .map(|([key, operator, value, effect], seconds)| Toleration {
+                key: key.to_owned(),
+                operator: operator.to_owned(),
+                value: value.to_owned(),
+                effect: effect.to_owned(),
+                toleration_seconds: seconds,
+            });
+        tolerations.collect()
+    }
+
+    #[test]
+    fn the_rest_is_that_of_holding_each_against_each() {
+        let some = some_tolerations();
+        let number = some.len();
+        for places in 0..number.pow(4) {
+            let places = [1, number, number.pow(2), number.pow(3)].map(|it| places / it % number);
+            let all = places.map(|place| some[place].clone());
+            let expected = one_against_the_other(&all);
+            assert_eq!(without_redundant(all.to_vec()), expected, "{all:#?}");
+        }
+    }
+
+    #[test]
+    fn many_tolerations_are_merged_in_no_time() {
+        let toleration = |number: i64| Toleration {
+            key: format!("k{number}"),
+            operator: "Exists".to_owned(),
+            ..Toleration::default()
+        };
+        let all: Vec<Toleration> = (0..200_000).map(toleration).collect();
+        assert_eq!(without_redundant(all.clone()), all);
+    }
 }

@@ -187,7 +187,7 @@ impl Writes<'_> {
             metadata::begin(metadata, resource, stamp.uid, stamp.now);
             Ok(())
         })?;
-        strategy::finish_create(resource, &mut value);
+        strategy::finish_create(resource, &mut value, stamp.now);
         let object = typed(resource, &value)?;
         let errors = match &object {
             Some(Object::PriorityClass(class)) => self.classes.validate(class),
@@ -256,6 +256,16 @@ impl Writes<'_> {
         complete(resource, &mut value);
         keep_owners_of_the_same(&mut value, live);
         Ok(Written { value, warnings })
+    }
+
+    /// Whether something may be made that is part of an object, such as the binding of a pod.
+    ///
+    /// # Errors
+    ///
+    /// The answer, if it may not.
+    pub fn create_part(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        self.chain.admit(attributes, None, self.cluster)?;
+        self.chain.validate(attributes, None, self.cluster)
     }
 
     /// Whether an object of this kind and name may be deleted.

@@ -298,3 +298,18 @@ fn a_condition_that_is_not_valid_stops_pods() {
                  Invalid value: \"not valid\": a valid label must";
     assert!(refusal.to_string().starts_with(start), "{refusal}");
 }
+
+#[test]
+fn a_pod_that_is_resized_as_a_whole_counts_as_it_is_asked_for() {
+    let resources = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "1"}});
+    let containers = json!([{"name": "c"}]);
+    let mut pod = pod(
+        "p",
+        json!({"containers": containers, "resources": resources}),
+    );
+    let actual = json!({"requests": {"cpu": "3"}});
+    pod.status.resources = serde_json::from_value(actual).expect("resources");
+    let limited = json!({"hard": {"requests.cpu": "9"}});
+    let team = Team::new(vec![quota("q", limited)], vec![pod]);
+    assert_eq!(team.quotas[0].status.used["requests.cpu"].to_string(), "1");
+}

@@ -1,5 +1,6 @@
 //! Requests to write, of typed kinds and of others: what is stored, refused and warned of.
 
+use outrank_admission::service_account::AccountSettings;
 use outrank_admission::write::{Stamp, Written};
 use outrank_admission::{
     AdmissionChain, Attributes, ClassRules, Cluster, Operation, PluginFlags, PriorityResolver,
@@ -9,11 +10,16 @@ use outrank_api::resource_type::ResourceType;
 use outrank_api::status::Status;
 use serde_json::{Value, json};
 
-struct Nothing(PriorityResolver);
+/// A cluster without anything but a service account for all pods.
+struct Nothing(PriorityResolver, AccountSettings);
 
 impl Cluster for Nothing {
     fn priority_classes(&self) -> &PriorityResolver {
         &self.0
+    }
+
+    fn service_account(&self, _: &str, name: &str) -> Option<AccountSettings> {
+        (name != "missing").then(|| self.1.clone())
     }
 }
 
@@ -25,8 +31,12 @@ const STAMP: Stamp<'static> = Stamp {
 };
 
 fn with_writes<T>(act: impl FnOnce(&Writes<'_>) -> T) -> T {
+    with_account(AccountSettings::default(), act)
+}
+
+fn with_account<T>(account: AccountSettings, act: impl FnOnce(&Writes<'_>) -> T) -> T {
     let chain = AdmissionChain::default_plugins(&PluginFlags::default()).expect("no flags");
-    let cluster = Nothing(PriorityResolver::new([]));
+    let cluster = Nothing(PriorityResolver::new([]), account);
     act(&Writes {
         chain: &chain,
         classes: ClassRules::default(),
@@ -321,4 +331,183 @@ fn a_stale_update_is_a_conflict() {
     let live = made(deployment());
     let stale = changed(&live, |it| it["metadata"]["resourceVersion"] = "0".into());
     assert_eq!(update(&live, "", stale).expect_err("refused").code, 409);
+}
+
+/// What becomes of a new pod whose account has settings, or the answer.
+fn pod_of(account: AccountSettings, pod: Value) -> Result<Value, String> {
+    let attributes = Attributes {
+        namespace: "shop",
+        ..Attributes::of(Operation::Create, of(&pod))
+    };
+    let written = with_account(account, |writes| writes.create(&attributes, pod, STAMP));
+    written.map(|it| it.value).map_err(|status| status.message)
+}
+
+#[test]
+fn an_account_gives_what_a_pod_has_not() {
+    let account = AccountSettings {
+        image_pull_secrets: vec!["registry".to_owned()],
+        ..AccountSettings::default()
+    };
+    let mut body = pod();
+    body["spec"]["serviceAccountName"] = "".into();
+    body["spec"]["imagePullSecrets"] = json!([]);
+    body["spec"]["volumes"] = json!([{"name": "kube-api-access-mine", "emptyDir": {}}]);
+    let made = pod_of(account, body).expect("a pod");
+    assert_eq!(made["spec"]["serviceAccountName"], "default");
+    assert_eq!(
+        made["spec"]["imagePullSecrets"],
+        json!([{"name": "registry"}])
+    );
+    // A volume that is called as ours is ours.
+    let mount = &made["spec"]["containers"][0]["volumeMounts"][0];
+    assert_eq!(mount["name"], "kube-api-access-mine");
+    assert_eq!(made["spec"]["volumes"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn a_pod_without_a_name_yet_is_called_by_its_beginning() {
+    let mut body = pod();
+    body["metadata"] = json!({"generateName": "web-"});
+    body["spec"]["serviceAccountName"] = "missing".into();
+    assert_eq!(
+        pod_of(AccountSettings::default(), body),
+        Err(
+            "pods \"web-\" is forbidden: error looking up service account shop/missing: \
+             serviceaccount \"missing\" not found"
+                .to_owned()
+        )
+    );
+}
+
+#[test]
+fn an_account_may_enforce_which_secrets_its_pods_use() {
+    let account = || AccountSettings {
+        image_pull_secrets: vec!["registry".to_owned()],
+        mountable_secrets: Some(vec!["listed".to_owned()]),
+        ..AccountSettings::default()
+    };
+    let with = |change: &dyn Fn(&mut Value)| pod_of(account(), changed(&pod(), |it| change(it)));
+    let refused = |why: &str, what: &str| {
+        Err(format!(
+            "pods \"p\" is forbidden: {why} is not allowed because service account default does \
+             not reference that {what}"
+        ))
+    };
+    let of_secret = |why: &str| refused(why, "secret");
+    let volume = |secret: &str| {
+        let volumes = json!([{"name": "v", "secret": {"secretName": secret}}]);
+        with(&move |pod| pod["spec"]["volumes"] = volumes.clone())
+    };
+    assert!(volume("listed").is_ok());
+    assert_eq!(
+        volume("other"),
+        of_secret("volume with secret.secretName=\"other\"")
+    );
+    let environment = json!([{"name": "E", "valueFrom":
+        {"secretKeyRef": {"name": "other", "key": "k"}}}]);
+    assert_eq!(
+        with(&|pod| pod["spec"]["containers"][0]["env"] = environment.clone()),
+        of_secret("container c with envVar E referencing secret.secretName=\"other\"")
+    );
+    let source = json!([{"secretRef": {"name": "other"}}]);
+    assert_eq!(
+        with(&|pod| pod["spec"]["containers"][0]["envFrom"] = source.clone()),
+        of_secret("container c with envFrom referencing secret.secretName=\"other\"")
+    );
+    assert_eq!(
+        with(&|pod| pod["spec"]["imagePullSecrets"] = json!([{"name": "other"}])),
+        refused("imagePullSecrets[0].name=\"other\"", "imagePullSecret")
+    );
+}
+
+#[test]
+fn a_mirror_pod_has_no_account_and_no_secrets() {
+    let mut mirror = pod();
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
+    mirror["spec"]["nodeName"] = "node-1".into();
+    let made = pod_of(AccountSettings::default(), mirror.clone()).expect("a pod");
+    assert!(made["spec"].get("serviceAccountName").is_none());
+    assert!(made["spec"].get("volumes").is_none());
+    let refused = |change: &dyn Fn(&mut Value)| {
+        pod_of(
+            AccountSettings::default(),
+            changed(&mirror, |it| change(it)),
+        )
+    };
+    let why = |why: &str| {
+        Err(format!(
+            "pods \"p\" is forbidden: a mirror pod may not {why}"
+        ))
+    };
+    assert_eq!(
+        refused(&|pod| pod["spec"]["serviceAccountName"] = "a".into()),
+        why("reference service accounts")
+    );
+    let volumes = |source: Value| json!([{"name": "v", "projected": {"sources": [source]}}]);
+    let secret = volumes(json!({"secret": {"name": "s"}}));
+    assert_eq!(
+        refused(&|pod| pod["spec"]["volumes"] = secret.clone()),
+        why("reference secrets")
+    );
+    let token = volumes(json!({"serviceAccountToken": {"path": "t"}}));
+    assert_eq!(
+        refused(&|pod| pod["spec"]["volumes"] = token.clone()),
+        why("use ServiceAccountToken volume projections")
+    );
+}
+
+#[test]
+fn a_pod_with_gates_says_why_it_waits() {
+    let mut body = pod();
+    body["spec"]["schedulingGates"] = json!([{"name": "example.com/quota"}]);
+    let condition = &made(body)["status"]["conditions"][0];
+    assert_eq!(condition["type"], "PodScheduled");
+    assert_eq!(condition["status"], "False");
+    assert_eq!(condition["reason"], "SchedulingGated");
+    assert_eq!(
+        condition["message"],
+        "Scheduling is blocked due to non-empty scheduling gates"
+    );
+    assert_eq!(condition["lastTransitionTime"], STAMP.now);
+}
+
+#[test]
+fn the_status_of_a_pod_keeps_of_which_generation_it_is() {
+    let mut live = made(pod());
+    live["status"] = json!({"phase": "Running", "qosClass": "BestEffort", "observedGeneration": 1,
+    "conditions": [
+        {"type": "Ready", "status": "True", "observedGeneration": 1},
+        {"type": "Mine", "status": "True"},
+    ]});
+    let new = changed(&live, |pod| {
+        pod["status"] = json!({"phase": "Running", "conditions": [
+            {"type": "Mine", "status": "False"},
+            {"type": "Ready", "status": "False"},
+        ]});
+    });
+    let status = update(&live, "status", new).expect("updated").value["status"].clone();
+    assert_eq!(status["observedGeneration"], 1);
+    assert_eq!(status["conditions"][0].get("observedGeneration"), None);
+    assert_eq!(status["conditions"][1]["observedGeneration"], 1);
+}
+
+#[test]
+fn a_resize_changes_resources_and_nothing_else() {
+    let mut body = pod();
+    let cpu = |amount: &str| json!({"requests": {"cpu": amount}, "limits": {"cpu": amount}});
+    body["spec"]["containers"][0]["resources"] = cpu("1");
+    let live = made(body);
+    let new = changed(&live, |pod| {
+        pod["metadata"]["labels"] = json!({"a": "b"});
+        pod["spec"]["containers"][0]["resources"] = cpu("2");
+        pod["spec"]["containers"][0]["image"] = "other".into();
+    });
+    let updated = update(&live, "resize", new).expect("updated").value;
+    assert!(updated["metadata"].get("labels").is_none());
+    assert_eq!(
+        updated["spec"]["containers"][0]["image"],
+        live["spec"]["containers"][0]["image"]
+    );
+    assert_eq!(updated["spec"]["containers"][0]["resources"], cpu("2"));
 }

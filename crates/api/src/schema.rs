@@ -800,10 +800,11 @@ fn check_rules(field: &Field, value: &Value, here: &Here<'_>, findings: &mut Fin
     if let (Some(number), Some((min, max))) = (value.as_i64(), field.range)
         && !(min..=max).contains(&number)
     {
-        let bounds = match max {
-            i64::MAX => format!("at least {min}"),
-            max if max == i64::from(i32::MAX) => format!("at least {min}"),
-            max => format!("from {min} to {max}"),
+        let bounds = match field.field_type {
+            // Nothing beyond can be written in such a field.
+            FieldType::Int32 if max == i64::from(i32::MAX) => format!("at least {min}"),
+            _ if max == i64::MAX => format!("at least {min}"),
+            _ => format!("between {min} and {max}, inclusive"),
         };
         findings.error(here, format!("{number} is out of range: must be {bounds}"));
         return false;

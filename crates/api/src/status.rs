@@ -22,6 +22,10 @@ use serde::{Serialize, Serializer};
 use crate::field_error::FieldError;
 use crate::names::{joined_errors, quoted};
 
+/// How much is said of what is wrong with an object, in bytes of fields and messages: as much as
+/// the body of a request may have.
+pub const INVALID_BYTES_MAX: usize = 3 * 1024 * 1024;
+
 /// The name of a resource or kind with its API group, which is empty for the core group.
 /// Displays as `name.group`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -191,20 +195,31 @@ impl Status {
     }
 
     /// Something is wrong with an object of this kind. A mistake that is found twice is told
-    /// once in the message, and counts twice in the causes.
+    /// once in the message, and counts twice in the causes. If there is more to say than
+    /// [`INVALID_BYTES_MAX`] the rest is counted and left out; upstream says it all.
     pub fn invalid(kind: Qualified<'_>, name: &str, errors: &[FieldError]) -> Self {
-        let causes = errors.iter().map(|error| StatusCause {
-            reason: error.error_type.name().to_owned(),
-            message: error.body(),
-            field: error.path.to_string(),
-        });
-        let texts: Vec<String> = errors.iter().map(FieldError::to_string).collect();
+        let (mut causes, mut texts, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for error in errors {
+            let (field, message) = (error.path.to_string(), error.body());
+            texts.push(format!("{field}: {message}"));
+            bytes += field.len() + message.len();
+            causes.push(StatusCause {
+                reason: error.error_type.name().to_owned(),
+                message,
+                field,
+            });
+            if bytes >= INVALID_BYTES_MAX {
+                break;
+            }
+        }
+        let left = errors.len().saturating_sub(causes.len());
+        texts.extend((left > 0).then(|| format!("and {left} more")));
         let mut message = format!("{kind} {} is invalid", quoted(name));
         if !texts.is_empty() {
             message = format!("{message}: {}", joined_errors(&texts));
         }
         let details = StatusDetails {
-            causes: causes.collect(),
+            causes,
             ..StatusDetails::of(kind, name)
         };
         Self {
@@ -416,6 +431,24 @@ mod tests {
                 },
             })
         );
+    }
+
+    #[test]
+    fn of_too_much_that_is_wrong_the_rest_is_counted() {
+        let kind = Qualified {
+            group: "",
+            name: "Pod",
+        };
+        let detail = "x".repeat(1024);
+        let errors: Vec<FieldError> = (0..100_000)
+            .map(|number| FieldError::invalid("spec.hostname", number, detail.as_str()))
+            .collect();
+        let status = Status::invalid(kind, "p", &errors);
+        let causes = status.details.map_or(0, |it| it.causes.len());
+        assert!((2_900..3_000).contains(&causes), "{causes}");
+        assert!(status.message.len() < INVALID_BYTES_MAX + 64 * 1024);
+        let left = format!(", and {} more]", errors.len() - causes);
+        assert!(status.message.ends_with(&left));
     }
 
     #[test]

@@ -65,9 +65,10 @@ use crate::metadata;
 use crate::quantity::{Format, Quantity};
 use crate::resource_type::ResourceType;
 use crate::schema::{self, FieldType};
-use crate::types::ObjectMeta;
+use crate::types::{ObjectMeta, Pod};
 use crate::{limit_range, written_form};
 use errors::Errors;
+use resources::{Place, requirements};
 
 pub use quota::QUOTA_SCOPES;
 pub(crate) use updates::changes_refused;
@@ -91,6 +92,28 @@ pub fn errors(resource: &ResourceType, object: &Value) -> Vec<FieldError> {
     }
     let mut errors = Errors(metadata::validate(&metadata, is_namespaced, names));
     of_kind(resource, object, &mut errors);
+    errors.0
+}
+
+/// What is wrong with the resources of a pod's containers. For a pod that was found right before
+/// somebody else, such as an admission plugin, has changed them.
+pub fn resource_errors(pod: &Pod) -> Vec<FieldError> {
+    let mut errors = Errors::default();
+    let claims = pod.spec.resource_claims.iter();
+    let claims = claims.map(|claim| claim.name.as_str()).collect();
+    let here = Here::OBJECT.field("spec");
+    for (list, containers) in [
+        ("containers", &pod.spec.containers),
+        ("initContainers", &pod.spec.init_containers),
+    ] {
+        let here = here.field(list);
+        for (index, container) in containers.iter().enumerate() {
+            let here = here.index(index);
+            let resources = serde_json::to_value(&container.resources).unwrap_or_default();
+            let here = here.field("resources");
+            requirements(&resources, Place::Container, &claims, &here, &mut errors);
+        }
+    }
     errors.0
 }
 

@@ -299,7 +299,7 @@ fn impossible_values_are_errors() {
          f.yaml:11: error: spec.containers[0].resources.limits: Required value: Limit must be set \
          for non overcommitable resources\n\
          f.yaml:12: error: spec.containers[0].ports[0].containerPort: 70000 is out of range: \
-         must be from 1 to 65535\n\
+         must be between 1 and 65535, inclusive\n\
          f.yaml:12: error: spec.containers[0].ports[1].containerPort: required field is missing or \
          empty\n\
          f.yaml:13: error: spec.containers[1].name: Duplicate value: \"c\"\n\
@@ -687,4 +687,18 @@ fn published_manifests_are_read() {
         })
         .collect();
     assert_eq!(replicas, [Some(1), Some(7), Some(5)]);
+}
+
+#[test]
+fn a_number_beyond_its_range_is_told_the_range() {
+    let of = |seconds: &str| pod_with(&format!("  activeDeadlineSeconds: {seconds}\n"));
+    let text = "is out of range: must be between 1 and 2147483647, inclusive";
+    check(
+        &of("9223372036854775807"),
+        &format!("f.yaml:9: error: spec.activeDeadlineSeconds: 9223372036854775807 {text}\n"),
+    );
+    check(
+        &of("0"),
+        &format!("f.yaml:9: error: spec.activeDeadlineSeconds: 0 {text}\n"),
+    );
 }

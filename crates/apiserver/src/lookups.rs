@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outrank_admission::namespace_lifecycle::NamespacePhase;
-use outrank_admission::service_account::AccountSettings;
+use outrank_admission::service_account::{AccountSettings, ENFORCE_MOUNTABLE_SECRETS, is_true};
 use outrank_admission::{Cluster, PriorityResolver};
 use outrank_api::decode::Typed;
-use outrank_api::resource_type::ResourceType;
 use outrank_api::types::{LimitRange, Node, PriorityClass, RuntimeClass, StorageClass};
 use outrank_store::{Key, ListQuery, Range, Store};
 use serde::de::DeserializeOwned;
@@ -51,45 +50,27 @@ impl PriorityClasses {
     }
 }
 
-/// What plugins look up for one request.
+/// What plugins look up for one request. It is read when it is asked for.
 pub(crate) struct Lookups<'s> {
     store: &'s Store<StoredObject>,
     resolver: Arc<PriorityResolver>,
-    limit_ranges: Vec<LimitRange>,
-    runtime_classes: Vec<RuntimeClass>,
-    storage_classes: Vec<StorageClass>,
+    /// Those of the namespace of the request.
+    limit_ranges: OnceCell<Vec<LimitRange>>,
+    runtime_classes: OnceCell<Vec<RuntimeClass>>,
+    storage_classes: OnceCell<Vec<StorageClass>>,
     /// The node that was asked for; a request names one at most.
     node: OnceCell<Option<Node>>,
 }
 
 impl<'s> Lookups<'s> {
-    /// For a request about a resource in a namespace.
-    pub(crate) fn new(
-        store: &'s Store<StoredObject>,
-        classes: &PriorityClasses,
-        resource: &ResourceType,
-        namespace: &str,
-    ) -> Self {
-        let is_limited = matches!(resource.plural.as_str(), "pods" | "persistentvolumeclaims");
-        let limit_ranges = match is_limited && resource.group.is_empty() {
-            true => typed_within(store, namespace),
-            false => Vec::new(),
-        };
-        let is = |plural: &str| resource.group.is_empty() && resource.plural == plural;
-        let runtime_classes = match is("pods") {
-            true => typed_within(store, ""),
-            false => Vec::new(),
-        };
-        let storage_classes = match is("persistentvolumeclaims") {
-            true => typed_within(store, ""),
-            false => Vec::new(),
-        };
+    /// For a request.
+    pub(crate) fn new(store: &'s Store<StoredObject>, classes: &PriorityClasses) -> Self {
         Self {
             store,
             resolver: classes.resolver(store),
-            limit_ranges,
-            runtime_classes,
-            storage_classes,
+            limit_ranges: OnceCell::new(),
+            runtime_classes: OnceCell::new(),
+            storage_classes: OnceCell::new(),
             node: OnceCell::new(),
         }
     }
@@ -108,13 +89,18 @@ impl Cluster for Lookups<'_> {
         })
     }
 
-    fn limit_ranges(&self, _namespace: &str) -> Vec<&LimitRange> {
-        self.limit_ranges.iter().collect()
+    fn limit_ranges(&self, namespace: &str) -> Vec<&LimitRange> {
+        let ranges = self
+            .limit_ranges
+            .get_or_init(|| typed_within(self.store, namespace));
+        ranges.iter().collect()
     }
 
     fn runtime_class(&self, name: &str) -> Option<&RuntimeClass> {
-        let mut classes = self.runtime_classes.iter();
-        classes.find(|class| class.metadata.name == name)
+        let classes = self
+            .runtime_classes
+            .get_or_init(|| typed_within(self.store, ""));
+        classes.iter().find(|class| class.metadata.name == name)
     }
 
     fn node(&self, name: &str) -> Option<&Node> {
@@ -126,7 +112,10 @@ impl Cluster for Lookups<'_> {
     }
 
     fn storage_classes(&self) -> Vec<&StorageClass> {
-        self.storage_classes.iter().collect()
+        let classes = self
+            .storage_classes
+            .get_or_init(|| typed_within(self.store, ""));
+        classes.iter().collect()
     }
 
     fn service_account(&self, namespace: &str, name: &str) -> Option<AccountSettings> {
@@ -138,11 +127,17 @@ impl Cluster for Lookups<'_> {
             return (name == "default").then(AccountSettings::default);
         };
         let account: Value = serde_json::from_slice(entry.value.json()).ok()?;
-        let secrets = account["imagePullSecrets"].as_array().into_iter().flatten();
-        let names = secrets.filter_map(|it| it["name"].as_str());
+        let names = |list: &str| {
+            let secrets = account[list].as_array().into_iter().flatten();
+            let names = secrets.filter_map(|it| it["name"].as_str());
+            names.map(str::to_owned).collect::<Vec<String>>()
+        };
+        let enforces = &account["metadata"]["annotations"][ENFORCE_MOUNTABLE_SECRETS];
+        let enforces = enforces.as_str().is_some_and(is_true);
         Some(AccountSettings {
             automount_token: account["automountServiceAccountToken"].as_bool(),
-            image_pull_secrets: names.map(str::to_owned).collect(),
+            image_pull_secrets: names("imagePullSecrets"),
+            mountable_secrets: enforces.then(|| names("secrets")),
         })
     }
 }

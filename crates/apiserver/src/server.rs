@@ -171,14 +171,14 @@ impl ApiServer {
     }
 
     /// The rules by which objects of a target are written.
-    fn with_writes<T>(&self, target: &Target, then: impl FnOnce(&Writes<'_>) -> T) -> T {
+    fn with_writes<T>(&self, then: impl FnOnce(&Writes<'_>) -> T) -> T {
         let Inner {
             store,
             settings,
             classes,
             ..
         } = &*self.0;
-        let lookups = Lookups::new(store, classes, &target.served.stored, &target.namespace);
+        let lookups = Lookups::new(store, classes);
         then(&Writes {
             chain: &settings.chain,
             classes: settings.classes,

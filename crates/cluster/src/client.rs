@@ -177,7 +177,7 @@ impl Client {
 
     fn bind(&self, bind: &Bind) -> Result<Outcome, Status> {
         let target = self.target(&bind.key, "binding")?;
-        let binding = json!({"metadata": {"uid": bind.uid},
+        let binding = json!({"metadata": {"name": &*bind.key.name, "uid": bind.uid},
             "target": {"kind": "Node", "name": bind.node}});
         let written = self.server.bind(&target, &binding, &self.options())?;
         Ok(Outcome::Stored(stored(&target, &written.object)))

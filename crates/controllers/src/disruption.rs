@@ -207,11 +207,15 @@ fn number(pods: usize) -> i32 {
 fn scaled(number: &IntOrString, whole: i32) -> Result<i32, String> {
     let scaled = share::scaled(number, whole, true);
     scaled.and_then(|it| i32::try_from(it).ok()).ok_or_else(|| {
-        let value = match number {
-            IntOrString::Int(number) => number.to_string(),
-            IntOrString::String(share) => quoted(share),
+        let why = match number {
+            IntOrString::String(share) if share.ends_with('%') => {
+                let number = quoted(share.trim_end_matches('%'));
+                let value = quoted(share);
+                format!("invalid value {value}: strconv.Atoi: parsing {number}: invalid syntax")
+            }
+            _ => "invalid type: string is not a percentage".to_owned(),
         };
-        format!("invalid value for IntOrString: invalid type: {value} is not a percentage")
+        format!("invalid value for IntOrString: {why}")
     })
 }
 

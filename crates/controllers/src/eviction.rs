@@ -19,16 +19,27 @@ use crate::write::Refusal;
 /// How many pods a budget takes note of while its controller has not counted them.
 const DISRUPTED_PODS_MAX: usize = 2_000;
 
+/// Why a pod may not be evicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// The API server's refusal: code 429 if it may be otherwise later.
+    pub refusal: Refusal,
+    /// Name of the budget, where the refusal is about that.
+    pub budget: Option<String>,
+    /// How long to wait before the next try, in seconds; 0 if that is not said.
+    pub retry_after_seconds: u32,
+}
+
 /// Whether a pod may be evicted, and what its budget says then: index of the budget and its new
 /// status. `budgets` are those of the namespace.
 ///
 /// # Errors
-/// The API server's refusal: code 429 if it may be otherwise later.
+/// If it may not.
 pub fn evict(
     pod: &Pod,
     budgets: &[&PodDisruptionBudget],
     now: i64,
-) -> Result<Option<(usize, PodDisruptionBudgetStatus)>, Refusal> {
+) -> Result<Option<(usize, PodDisruptionBudgetStatus)>, Denial> {
     if !asks_budgets(pod) {
         return Ok(None);
     }
@@ -43,7 +54,7 @@ pub fn evict(
     if of_pod.next().is_some() {
         let message = "This pod has more than one PodDisruptionBudget, which the eviction \
                        subresource does not support.";
-        return Err(refusal(500, "InternalError", message.to_owned()));
+        return Err(refusal(500, "", message.to_owned()).into());
     }
     if is_free(pod, budget) {
         return Ok(None);
@@ -71,19 +82,24 @@ fn charged(
     pod: &Pod,
     budget: &PodDisruptionBudget,
     now: i64,
-) -> Result<PodDisruptionBudgetStatus, Refusal> {
+) -> Result<PodDisruptionBudgetStatus, Denial> {
     let (name, status) = (&budget.metadata.name, &budget.status);
     if status.observed_generation < budget.metadata.generation {
-        return Err(violated(format!(
-            "The disruption budget {name} is still being processed by the server."
-        )));
+        let why = format!("The disruption budget {name} is still being processed by the server.");
+        return Err(Denial {
+            retry_after_seconds: 10,
+            ..violated(why)
+        });
     }
     let forbidden = |why: &str| {
         let message = format!(
             "poddisruptionbudget.policy {} is forbidden: {why}",
             quoted(name)
         );
-        refusal(403, "Forbidden", message)
+        Denial {
+            budget: Some(name.clone()),
+            ..refusal(403, "Forbidden", message).into()
+        }
     };
     if status.disruptions_allowed < 0 {
         return Err(forbidden("pdb disruptions allowed is negative"));
@@ -108,15 +124,26 @@ fn charged(
 }
 
 /// The budget does not allow it now.
-fn violated(why: String) -> Refusal {
+fn violated(why: String) -> Denial {
     let message = "Cannot evict pod as it would violate the pod's disruption budget.";
-    Refusal {
+    let refusal = Refusal {
         causes: vec![StatusCause {
             reason: "DisruptionBudget".to_owned(),
             message: why,
             ..StatusCause::default()
         }],
         ..refusal(429, "TooManyRequests", message.to_owned())
+    };
+    refusal.into()
+}
+
+impl From<Refusal> for Denial {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            refusal,
+            budget: None,
+            retry_after_seconds: 0,
+        }
     }
 }
 
@@ -177,6 +204,7 @@ mod tests {
         assert!(status.disrupted_pods.contains_key("p"));
         let none = budget(0);
         let refusal = evict(&pod("Running"), &[&none], 0).expect_err("none may go");
+        let refusal = refusal.refusal;
         assert_eq!(refusal.code, 429);
         assert_eq!(
             refusal.in_full(),
@@ -197,10 +225,14 @@ mod tests {
                 message: "no".into(),
                 ..Default::default()
             }];
-            let refusal = evict(&pod("Running"), &[&budget], 0).expect_err("none may go");
-            let told = refusal.in_full();
-            let of_budget = told.rsplit_once("budget b ").map(|(_, it)| it.to_owned());
-            (refusal.code, of_budget.unwrap_or(told))
+            let denial = evict(&pod("Running"), &[&budget], 0).expect_err("none may go");
+            let refusal = denial.refusal;
+            let text = refusal.in_full();
+            let told = text.rsplit_once("budget b ");
+            (
+                refusal.code,
+                told.map_or(text.clone(), |(_, it)| it.to_owned()),
+            )
         };
         let told = |code, text: &str| (code, text.to_owned());
         let of_sync = "does not allow evicting pods currently because it failed sync: no";
@@ -235,7 +267,10 @@ mod tests {
     #[test]
     fn two_budgets_are_one_too_many() {
         let (one, other) = (budget(1), budget(1));
-        let refusal = evict(&pod("Running"), &[&one, &other], 0).expect_err("refused");
-        assert_eq!(refusal.code, 500);
+        let denial = evict(&pod("Running"), &[&one, &other], 0).expect_err("refused");
+        assert_eq!(
+            (denial.refusal.code, denial.refusal.reason.as_str()),
+            (500, "")
+        );
     }
 }

@@ -16,8 +16,8 @@
 //! loses the references to the others.
 //!
 //! That an owner is not there means that it has gone. So what is known of the cluster must
-//! be complete: owners of kinds of which nothing is known count as being there, and changes must
-//! come in the order in which they happened. References to something of that kind and name
+//! be complete: nothing becomes of an object with an owner of a kind of which nothing is known, and
+//! changes must come in the order in which they happened. References to something of that kind and name
 //! with another uid, or in another namespace, are to an owner that has gone.
 //!
 //! Source: `pkg/controller/garbagecollector`, Kubernetes 1.36.
@@ -139,6 +139,8 @@ struct Owners<'o> {
     waiting: Vec<&'o str>,
     /// Those of the gone that are there, but in another namespace.
     elsewhere: Vec<&'o OwnerReference>,
+    /// Whether it is not known of some whether they are there.
+    are_unknown: bool,
 }
 
 impl GarbageCollector {
@@ -150,6 +152,9 @@ impl GarbageCollector {
         }
         let owners = self.owners(stored, world);
         plan.step(owners.elsewhere.iter().map(|owner| invalid(stored, owner)));
+        if owners.are_unknown {
+            return;
+        }
         if owners.solid > 0 {
             let mut leave = owners.gone;
             leave.extend(owners.waiting);
@@ -185,7 +190,7 @@ impl GarbageCollector {
                 }
                 Some(_) => owners.solid += 1,
                 None if self.never_missed.contains(&reference.uid) => owners.solid += 1,
-                None if !self.can_be_missed(metadata, &kind) => owners.solid += 1,
+                None if !self.can_be_missed(metadata, &kind) => owners.are_unknown = true,
                 None => owners.gone.push(&reference.uid),
             }
             if is_elsewhere {

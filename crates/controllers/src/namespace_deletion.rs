@@ -9,10 +9,11 @@
 //! 2. deletes everything else;
 //! 3. takes itself out of the finalizers, and with the last of them the namespace goes.
 //!
-//! What is still there, and which finalizers hold it, is told in the conditions. Between two looks
-//! there is half the longest grace period of the pods, or half of the 15 seconds that
-//! finalizers are supposed to take, and a second. Objects that should have gone and have not
-//! are an error, after which it looks again soon, and then ever later, at most after a minute.
+//! What is still there, and which finalizers hold it, is told in the conditions once the pods have
+//! gone. Between two looks there is half the longest grace period of the pods, or half of the 15
+//! seconds that finalizers are supposed to take, and a second. Objects that should have gone and
+//! have not are an error, after which it looks again soon, and then ever later, at most after a
+//! minute.
 //!
 //! Source: `pkg/controller/namespace` and its `deletion`, Kubernetes 1.36. Upstream deletes kinds
 //! in no order; here it is that of their names.
@@ -215,6 +216,8 @@ impl Deletion {
 /// What is to go now: the pods, if there are any, or else everything.
 struct Content<'w> {
     objects: Vec<&'w Arc<Stored>>,
+    /// Whether it is the pods.
+    are_pods: bool,
 }
 
 impl<'w> Content<'w> {
@@ -222,12 +225,13 @@ impl<'w> Content<'w> {
         let name = &namespace.metadata.name;
         let mut objects: Vec<&Arc<Stored>> = world.everything_within(name).collect();
         let is_pod = |it: &&Arc<Stored>| it.kind() == Kind::Known(ObjectKind::Pod);
-        if !deletion.are_pods_gone && objects.iter().any(is_pod) {
+        let are_pods = !deletion.are_pods_gone && objects.iter().any(is_pod);
+        if are_pods {
             objects.retain(is_pod);
         } else {
             deletion.are_pods_gone = true;
         }
-        Self { objects }
+        Self { objects, are_pods }
     }
 
     /// Deletes what nobody has deleted yet.
@@ -268,6 +272,11 @@ impl<'w> Content<'w> {
             remaining.seconds = remaining.seconds.max(seconds);
             remaining.kinds.push((kind, objects.len()));
         }
+        if self.are_pods {
+            // Upstream tells of what remains only when all of it has had its turn.
+            remaining.kinds.clear();
+            remaining.finalizers.clear();
+        }
         remaining
     }
 }
@@ -303,7 +312,7 @@ fn unexpected(kind: &Kind, namespace: &str) -> String {
     )
 }
 
-/// What has not gone yet.
+/// What has not gone yet, as far as it is told.
 #[derive(Debug, Default)]
 struct Remaining {
     kinds: Vec<(Kind, usize)>,

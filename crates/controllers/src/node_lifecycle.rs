@@ -19,9 +19,8 @@
 //! ready node any more, they are even taken back.
 //!
 //! The controller looks at all nodes in rounds, every five seconds. What is new in a node is known
-//! from the next round on, and what a round finds leads to a `NoExecute` taint in the next one: a
-//! node that was last heard of in the round at 0 s is unknown at 50 s and gets the taint at 55 s.
-//! (Upstream's rounds take a little longer than five seconds, so 50 s have passed, just, ten
+//! from the next round on: a node that was last heard of in the round at 0 s is unknown at 50 s, and
+//! gets the taint `NoExecute` as soon as that is written, if it is its turn. (Upstream's rounds take a little longer than five seconds, so 50 s have passed, just, ten
 //! rounds later. Here it is 50 s to the nanosecond, and that is enough.) A round in which nothing can be
 //! found is left out.
 //!
@@ -145,7 +144,11 @@ impl NodeLifecycleController {
         let nodes: Vec<&Node> = world.all::<Node>().collect();
         let renewed = |node: &str| lease_renewed(world, node);
         let mut findings = self.rounds.round(&nodes, &renewed, now);
-        findings.extend(self.rounds.taint_next(world, now));
+        let is_unknown = |it: &Finding| matches!(it, Finding::Unknown { .. });
+        // A node gets the taint for the condition that it has, so that is written first.
+        if !findings.iter().any(is_unknown) {
+            findings.extend(self.rounds.taint_next(world, now));
+        }
         let mut statuses = Vec::new();
         let mut writes = Vec::new();
         for finding in findings {
@@ -299,7 +302,8 @@ fn node_event(node: &str, uid: String, reason: &'static str, message: String) ->
     }
 }
 
-/// What makes a pod no longer ready, and tells so, if it has the condition and says otherwise.
+/// What makes a pod no longer ready, and tells so, if it has the condition and does not say so of
+/// the pod as it is.
 fn not_ready(pod: &Pod, world: &World, now: i64) -> Vec<Write> {
     let Some(stored) = world.stored(&Key::of::<Pod>(&pod.metadata)) else {
         return Vec::new();
@@ -311,9 +315,10 @@ fn not_ready(pod: &Pod, world: &World, now: i64) -> Vec<Write> {
     };
     let condition = PodCondition {
         status: "False".to_owned(),
+        observed_generation: pod.metadata.generation,
         ..ready.clone()
     };
-    if ready.status == "False" || !set_condition(&mut status.conditions, condition, now) {
+    if !set_condition(&mut status.conditions, condition, now) {
         return Vec::new();
     }
     let write = Write::status(stored, &pod.status, &status);

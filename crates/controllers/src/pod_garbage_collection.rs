@@ -234,6 +234,7 @@ fn fail(key: &Key, why: Option<&PodCondition>, world: &World, now: i64) -> Optio
     }
     let mut status = pod.status.clone();
     status.phase = "Failed".to_owned();
+    status.observed_generation = pod.metadata.generation;
     if let Some(condition) = why {
         set_condition(&mut status.conditions, condition.clone(), now);
     }

@@ -10,9 +10,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use outrank_admission::resource_quota::{DevicesClaimed, GroupResource, QuotaObject, status};
+use outrank_admission::resource_quota::{
+    DevicesClaimed, GroupResource, QuotaObject, is_charged, status,
+};
 use outrank_api::decode::ObjectKind;
-use outrank_api::time::unix_nanos;
 use outrank_api::types::{PersistentVolumeClaim, Pod, ResourceClaim, ResourceQuota, Service};
 use serde_json::Value;
 
@@ -134,12 +135,12 @@ fn may_free(seen: &Seen, now: i64) -> bool {
     }
     if let [Some(old), Some(new)] = seen.both::<Pod>() {
         let deadlines = [old, new].map(|pod| pod.spec.active_deadline_seconds.is_some());
-        return uses(old, now) && !uses(new, now)
+        return is_charged(old, now) && !is_charged(new, now)
             || deadlines[0] != deadlines[1]
             || resources_of(old) != resources_of(new);
     }
     if let [Some(old), Some(new)] = seen.both::<Service>() {
-        return old.spec != new.spec;
+        return outside_type(old) != outside_type(new);
     }
     match seen.both::<PersistentVolumeClaim>() {
         [Some(old), Some(new)] => old.spec != new.spec || old.status != new.status,
@@ -147,11 +148,10 @@ fn may_free(seen: &Seen, now: i64) -> bool {
     }
 }
 
-/// Whether a pod uses anything: it has not ended, nor should it have gone by now.
-fn uses(pod: &Pod, now: i64) -> bool {
-    let metadata = &pod.metadata;
-    let goes_at = metadata.deletion_timestamp.as_deref().and_then(unix_nanos);
-    !pod.is_finished() && goes_at.is_none_or(|time| time > now)
+/// The type of a service that asks for something outside of the cluster.
+fn outside_type(service: &Service) -> Option<&str> {
+    let service_type = service.spec.service_type.as_str();
+    Some(service_type).filter(|it| matches!(*it, "NodePort" | "LoadBalancer"))
 }
 
 /// What the containers of a pod ask for, and what they have.
@@ -231,11 +231,11 @@ impl<'w> Content<'w> {
         }
     }
 
-    /// Whether there are pods that are being deleted and count for now.
+    /// Whether there are pods that are being deleted and are charged for now.
     fn has_departing(&self, now: i64) -> bool {
         let pods = self.stored.iter().filter_map(|it| it.get::<Pod>());
         let mut going = pods.filter(|pod| pod.metadata.deletion_timestamp.is_some());
-        going.any(|pod| uses(pod, now))
+        going.any(|pod| is_charged(pod, now))
     }
 
     fn objects(&self) -> impl Iterator<Item = (&GroupResource, QuotaObject<'_>)> {

@@ -14,7 +14,7 @@
 //! * A timer that runs is not moved, neither by other taints nor by other tolerations. It is
 //!   stopped when the pod tolerates all taints of its node for ever, or there are none; and when
 //!   a taint is not tolerated at all, since then the pod goes at once.
-//! * A node that is deleted stops no timer.
+//! * A node that is deleted stops no timer; one that is there again without taints does.
 //!
 //! Source: `pkg/controller/tainteviction/taint_eviction.go`, Kubernetes 1.36.
 
@@ -150,7 +150,7 @@ impl Step {
 /// [`next_departure`](Self::next_departure) is reached, call [`depart`](Self::depart).
 #[derive(Clone, Debug, Default)]
 pub struct TaintEviction {
-    /// NoExecute taints by node; nodes without are absent.
+    /// NoExecute taints by node that is there; mostly none.
     taints: BTreeMap<String, Vec<Taint>>,
     timers: BTreeMap<Key, Timer>,
     departures: BTreeSet<(i64, Key)>,
@@ -173,19 +173,14 @@ impl TaintEviction {
     ) -> Vec<Step> {
         let driving = taints.iter().filter(|taint| taint.effect == "NoExecute");
         let driving: Vec<Taint> = driving.cloned().collect();
-        let known = self.taints.get(node).map_or(&[][..], Vec::as_slice);
-        if known == driving {
+        if self.taints.get(node) == Some(&driving) {
             return Vec::new();
         }
         let mut steps = Vec::new();
         for (pod, tolerations) in pods {
             self.reconsider(&pod, judge(&driving, tolerations), now, &mut steps);
         }
-        if driving.is_empty() {
-            self.taints.remove(node);
-        } else {
-            self.taints.insert(node.to_owned(), driving);
-        }
+        self.taints.insert(node.to_owned(), driving);
         steps
     }
 
@@ -203,7 +198,8 @@ impl TaintEviction {
         now: i64,
     ) -> Vec<Step> {
         let mut steps = Vec::new();
-        if let Some(taints) = self.taints.get(node) {
+        let taints = self.taints.get(node);
+        if let Some(taints) = taints.filter(|taints| !taints.is_empty()) {
             self.reconsider(pod, judge(taints, tolerations), now, &mut steps);
         }
         steps

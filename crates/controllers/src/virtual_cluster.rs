@@ -294,7 +294,7 @@ impl VirtualCluster {
         let budgets: Vec<&PodDisruptionBudget> = budgets.filter_map(|it| it.get()).collect();
         let charge = match evict(pod, &budgets, self.now) {
             Ok(charge) => charge,
-            Err(refusal) => return Outcome::Refused(refusal),
+            Err(denial) => return Outcome::Refused(denial.refusal),
         };
         let charge = charge.map(|(index, status)| {
             let metadata = &budgets[index].metadata;
@@ -674,8 +674,11 @@ impl VirtualCluster {
             (false, "") => None,
             (false, node) => Some(format!("pod {name} is already assigned to node {node:?}")),
         };
-        if let Some(message) = obstacle {
-            return Outcome::Refused(conflict(&bind.key, &message));
+        if let Some(why) = obstacle {
+            return Outcome::Refused(Refusal {
+                message: format!("Operation cannot be fulfilled on pods/binding \"{name}\": {why}"),
+                ..conflict(&bind.key, "")
+            });
         }
         let now = rfc3339(self.now);
         let mut bound = (*known).clone();

@@ -262,6 +262,17 @@ fn the_timer_goes_with_the_pod_but_not_with_the_node() {
 }
 
 #[test]
+fn a_node_that_is_there_again_without_taints_lets_its_pods_stay() {
+    let mut story = Story::new();
+    story.pod_tolerates(0, &["A for 100"]);
+    story.node_has(10, &["A"]);
+    story.node_is_deleted(20);
+    story.node_has(30, &[]);
+    let told = story.told_until(1000);
+    assert_eq!(told, ["t10: to go at t110", "t30: may stay"]);
+}
+
+#[test]
 fn patience_beyond_all_time_is_for_ever() {
     for seconds in [i64::MAX, i64::MAX / SECOND + 1] {
         let mut story = Story::new();

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use outrank_api::types::{ExactDeviceRequest, ResourceClaim, ResourceList};
 
 use super::amounts::count;
-use super::pods::{is_extended_request, request_name};
+use super::pods::{DEVICE_CLASS, is_extended_request, request_name};
 
 const COUNT_NAME: &str = "count/resourceclaims.resource.k8s.io";
 const OF_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
@@ -28,6 +28,19 @@ pub struct DevicesClaimed<'o> {
     pub claim: &'o ResourceClaim,
     /// Names of extended resources (`spec.extendedResourceName`) by DeviceClass.
     pub extended_resources: &'o BTreeMap<String, String>,
+}
+
+impl DevicesClaimed<'_> {
+    /// Whether the name is one of something that this claim could use: of extended resources, only
+    /// those that stand for devices.
+    pub(super) fn is_limited_by(&self, name: &str) -> bool {
+        let stands_for_devices = |name: &str| {
+            let resource = name.strip_prefix("requests.").unwrap_or(name);
+            resource.starts_with(DEVICE_CLASS)
+                || self.extended_resources.values().any(|it| it == resource)
+        };
+        is_limited_by(name) && (!is_extended_request(name) || stands_for_devices(name))
+    }
 }
 
 /// Whether the name is one of something that claims use.
@@ -49,9 +62,7 @@ pub(super) fn usage(claimed: &DevicesClaimed<'_>) -> ResourceList {
                 *total = total.saturating_add(devices);
             };
             add(format!("{class}{OF_CLASS}"));
-            add(request_name(&format!(
-                "deviceclass.resource.kubernetes.io/{class}"
-            )));
+            add(request_name(&format!("{DEVICE_CLASS}{class}")));
             if let Some(resource) = claimed.extended_resources.get(class) {
                 add(request_name(resource));
             }
@@ -114,6 +125,23 @@ mod tests {
         let expected = expected.map(|(name, number)| (name.to_owned(), number.to_owned()));
         assert_eq!(used, BTreeMap::from(expected));
         assert!(used.keys().all(|name| is_limited_by(name)));
+    }
+
+    #[test]
+    fn a_limit_on_an_extended_resource_is_one_on_devices_if_a_class_says_so() {
+        let claim = ResourceClaim::default();
+        let names = ("gpu".to_owned(), "example.com/gpu".to_owned());
+        let claimed = DevicesClaimed {
+            claim: &claim,
+            extended_resources: &BTreeMap::from([names]),
+        };
+        let is_limited = |name: &str| claimed.is_limited_by(name);
+        assert!(is_limited("requests.example.com/gpu"));
+        assert!(is_limited(
+            "requests.deviceclass.resource.kubernetes.io/nic"
+        ));
+        assert!(!is_limited("requests.example.com/fpga"));
+        assert!(!is_limited("requests.cpu"));
     }
 
     #[test]

@@ -98,10 +98,13 @@ impl Evaluator {
         }
     }
 
-    /// Those of a quota's limits that are on these objects.
-    pub(super) fn limits(&self, hard: &ResourceList) -> ResourceList {
+    /// Those of a quota's limits that are on this object.
+    pub(super) fn limits(&self, hard: &ResourceList, object: &QuotaObject<'_>) -> ResourceList {
         let mut limits = hard.clone();
-        limits.retain(|name, _| self.is_limited_by(name));
+        limits.retain(|name, _| match object {
+            QuotaObject::ResourceClaim(claimed) => claimed.is_limited_by(name),
+            _ => self.is_limited_by(name),
+        });
         limits
     }
 

@@ -51,7 +51,7 @@ const REQUESTS: &str = "requests.";
 const LIMITS: &str = "limits.";
 const HUGEPAGES: &str = "hugepages-";
 /// Extended resources that stand for a class of devices.
-const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
+pub(super) const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
 /// Whether the name is one of something that pods use.
 pub(super) fn is_limited_by(name: &str) -> bool {
@@ -86,9 +86,9 @@ pub(super) fn usage(pod: &Pod, now_unix_nanos: i64) -> ResourceList {
     if !is_charged(pod, now_unix_nanos) {
         return usage;
     }
+    // Of a pod that is resized as a whole it is what is asked for that counts.
     let options = PodResourcesOptions {
         use_status_resources: true,
-        in_place_pod_level_resize: true,
         ..PodResourcesOptions::default()
     };
     usage.insert("pods".to_owned(), count(1));
@@ -98,7 +98,7 @@ pub(super) fn usage(pod: &Pod, now_unix_nanos: i64) -> ResourceList {
 }
 
 /// Whether the pod uses more than its place in the store.
-fn is_charged(pod: &Pod, now_unix_nanos: i64) -> bool {
+pub fn is_charged(pod: &Pod, now_unix_nanos: i64) -> bool {
     if pod.is_finished() {
         return false;
     }

@@ -36,6 +36,7 @@ pub fn usage<'o>(
     for (resource, object) in objects {
         let evaluator = Evaluator::of(resource).filter(|it| evaluators.contains(it));
         if let Some(evaluator) = evaluator
+            && !evaluator.limits(hard, &object).is_empty()
             && is_in_scopes(quota, &object)
         {
             let added = evaluator.usage(&object, now_unix_nanos);

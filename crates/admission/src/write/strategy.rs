@@ -4,6 +4,8 @@
 //! cannot write its status, and who writes the status cannot write anything else. Sources:
 //! `PrepareForCreate` and `PrepareForUpdate` of the strategies in `pkg/registry`, Kubernetes 1.36.
 
+use std::collections::{HashMap, VecDeque};
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use outrank_api::decode::{Object, decode_value};
@@ -39,7 +41,7 @@ pub(super) fn prepare_create(resource: &ResourceType, object: &mut Value, now: &
 }
 
 /// Writes what follows from the object as it has left the first phase of admission.
-pub(super) fn finish_create(resource: &ResourceType, object: &mut Value) {
+pub(super) fn finish_create(resource: &ResourceType, object: &mut Value, now: &str) {
     match resource.type_name.unwrap_or_default() {
         "Namespace" => finish_namespace(object),
         "Pod" => {
@@ -49,7 +51,7 @@ pub(super) fn finish_create(resource: &ResourceType, object: &mut Value) {
                 let class = computed_qos_class(&pod).name();
                 object["status"] = json!({"phase": "Pending", "qosClass": class});
                 if !pod.spec.scheduling_gates.is_empty() {
-                    object["status"]["conditions"] = json!([gated()]);
+                    object["status"]["conditions"] = json!([held_by_gates(now)]);
                 }
             }
         }
@@ -66,11 +68,11 @@ pub(super) fn finish_create(resource: &ResourceType, object: &mut Value) {
     }
 }
 
-/// What a pod says while gates hold it, before a scheduler has seen it.
-fn gated() -> Value {
+/// What is told of a pod that nobody may schedule yet.
+fn held_by_gates(now: &str) -> Value {
     json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
         "message": "Scheduling is blocked due to non-empty scheduling gates",
-        "lastProbeTime": null, "lastTransitionTime": null})
+        "lastTransitionTime": now})
 }
 
 /// Puts back what cannot be written this way.
@@ -83,16 +85,15 @@ pub(super) fn prepare_update(
     match subresource {
         "" => prepare_whole(resource, new, old),
         "status" => prepare_status(resource, new, old),
-        "resize" => keep_but(
-            new,
-            old,
-            &["initContainers", "containers"],
-            &["resources", "resizePolicy"],
-        ),
+        "resize" => {
+            resize(new, old);
+            put_back_metadata(new, old);
+        }
         "ephemeralcontainers" => {
             let containers = new.pointer("/spec/ephemeralContainers").cloned();
             put_back_all_but(new, old, &["metadata"]);
             set_or_remove(&mut new["spec"], "ephemeralContainers", containers);
+            put_back_metadata(new, old);
         }
         "finalize" => {
             let finalizers = new.pointer("/spec/finalizers").cloned();
@@ -162,6 +163,7 @@ fn prepare_status(resource: &ResourceType, new: &mut Value, old: &Value) {
             if let (Some(class), Some(Value::Object(status))) = (class, new.get_mut("status")) {
                 status.entry("qosClass").or_insert_with(|| class.clone());
             }
+            keep_observed_generations(&mut new["status"], &old["status"]);
         }
         Some("Deployment") => {
             set_or_remove(&mut new["metadata"], "labels", metadata("labels"));
@@ -176,6 +178,32 @@ fn prepare_status(resource: &ResourceType, new: &mut Value, old: &Value) {
             set_or_remove(&mut new["metadata"], "resourceVersion", version);
         }
         Some(_) => {}
+    }
+}
+
+/// A status that does not say which generation of the pod it is about is about the one that it was
+/// about, and so are its conditions, the first of a type with the first of that type.
+fn keep_observed_generations(new: &mut Value, old: &Value) {
+    const FIELD: &str = "observedGeneration";
+    let said = |part: &Value| part[FIELD].as_i64().filter(|it| *it != 0);
+    let keep = |part: &mut Value, before: Option<i64>| {
+        if let (Value::Object(fields), Some(before)) = (part, before)
+            && fields.get(FIELD).and_then(Value::as_i64).unwrap_or(0) == 0
+        {
+            fields.insert(FIELD.to_owned(), before.into());
+        }
+    };
+    keep(new, said(old));
+    let mut before: HashMap<&str, VecDeque<Option<i64>>> = HashMap::new();
+    for condition in old["conditions"].as_array().into_iter().flatten() {
+        let of_type = before.entry(condition["type"].as_str().unwrap_or_default());
+        of_type.or_default().push_back(said(condition));
+    }
+    let conditions = new.get_mut("conditions").and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten() {
+        let of_type = before.get_mut(condition["type"].as_str().unwrap_or_default());
+        let said = of_type.and_then(VecDeque::pop_front).flatten();
+        keep(condition, said);
     }
 }
 
@@ -198,22 +226,44 @@ fn put_back_all_but(new: &mut Value, old: &Value, kept: &[&str]) {
     *new = whole;
 }
 
-/// Puts back all of a pod but some fields of its containers.
-fn keep_but(new: &mut Value, old: &Value, lists: &[&str], fields: &[&str]) {
+/// Puts back the metadata that only writers of the whole object change.
+fn put_back_metadata(new: &mut Value, old: &Value) {
+    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        let value = old["metadata"].get(field).cloned();
+        set_or_remove(&mut new["metadata"], field, value);
+    }
+}
+
+/// Puts back all of a pod but the resources of its containers, told by name.
+fn resize(new: &mut Value, old: &Value) {
     let written = new["spec"].clone();
     put_back_all_but(new, old, &["metadata"]);
-    for list in lists {
-        let containers = new["spec"].get_mut(*list).and_then(Value::as_array_mut);
+    let spec = &mut new["spec"];
+    for list in ["initContainers", "containers"] {
+        let others = written[list].as_array().into_iter().flatten();
+        let others = first_by_key(others, |it| it["name"].to_string());
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {
-            let same = |other: &&Value| other["name"] == container["name"];
-            let others = written[*list].as_array();
-            let other = others.and_then(|others| others.iter().find(same)).cloned();
-            for field in other.iter().flat_map(|_| fields) {
-                let value = other.as_ref().and_then(|other| other.get(*field)).cloned();
-                set_or_remove(container, field, value);
+            let Some(other) = others.get(&container["name"].to_string()) else {
+                continue;
+            };
+            for field in ["resources", "resizePolicy"] {
+                set_or_remove(container, field, other.get(field).cloned());
             }
         }
     }
+}
+
+/// The first element of each key.
+fn first_by_key<'v>(
+    elements: impl Iterator<Item = &'v Value>,
+    key: impl Fn(&Value) -> String,
+) -> HashMap<String, &'v Value> {
+    let mut first = HashMap::new();
+    for element in elements {
+        first.entry(key(element)).or_insert(element);
+    }
+    first
 }
 
 /// A service's address stands in a field of old, too, where people write it.
@@ -254,13 +304,10 @@ fn keep_addresses(new: &mut Value, old: &Value) {
     if opens_nodes(new.get("type")) && opens_nodes(old.get("type")) {
         let ports = new.get_mut("ports").and_then(Value::as_array_mut);
         let old_ports = old.get("ports").and_then(Value::as_array);
+        let key = |port: &Value| format!("{} {}", port["port"], port["protocol"]);
+        let old_ports = first_by_key(old_ports.into_iter().flatten(), key);
         for port in ports.into_iter().flatten() {
-            let same = |other: &&Value| {
-                ["port", "protocol"]
-                    .iter()
-                    .all(|it| other[*it] == port[*it])
-            };
-            let other = old_ports.and_then(|ports| ports.iter().find(same));
+            let other = old_ports.get(&key(port));
             let node_port = other.and_then(|other| other.get("nodePort")).cloned();
             if let (Some(node_port), Value::Object(port)) = (node_port, port) {
                 port.entry("nodePort").or_insert(node_port);

@@ -24,10 +24,22 @@ impl ApiServer {
             dry_run: options.dry_run,
             ..Attributes::of(Operation::Create, &*target.served.stored)
         };
-        self.with_writes(target, |writes| match options.is_applied {
+        self.with_writes(|writes| match options.is_applied {
             true => writes.apply(&attributes, None, body, stamp),
             false => writes.create(&attributes, body, stamp),
         })
+    }
+
+    /// Whether a subresource of an object may be made.
+    pub(super) fn admit_part(&self, target: &Target, dry_run: bool) -> Result<(), Status> {
+        let attributes = Attributes {
+            namespace: &target.namespace,
+            name: &target.name,
+            subresource: &target.subresource,
+            dry_run,
+            ..Attributes::of(Operation::Create, &*target.served.stored)
+        };
+        self.with_writes(|writes| writes.create_part(&attributes))
     }
 
     /// The object that comes in the place of `live`.
@@ -46,7 +58,7 @@ impl ApiServer {
             dry_run: options.dry_run,
             ..Attributes::of(Operation::Update, &*target.served.stored)
         };
-        self.with_writes(target, |writes| match options.is_applied {
+        self.with_writes(|writes| match options.is_applied {
             true => writes.apply(&attributes, Some(live), new, stamp),
             false => writes.update(&attributes, live, new, stamp),
         })

@@ -9,7 +9,7 @@
 //! `pkg/registry/core/namespace/storage/storage.go`.
 
 use outrank_admission::{Attributes, Operation as Admitted};
-use outrank_api::status::Status;
+use outrank_api::status::{Qualified, Status};
 use outrank_api::time::rfc3339;
 use outrank_store::{CommitError, Entry, Operation};
 use serde_json::{Value, json};
@@ -57,14 +57,15 @@ impl ApiServer {
         loop {
             let entry = self.get(target)?;
             let live = entry.value.to_value(&target.served.stored);
-            options.check_preconditions(target, &live)?;
+            let resource = target.served.resource.resource();
+            options.check_preconditions(resource, &target.name, &live)?;
             let attributes = Attributes {
                 namespace: &target.namespace,
                 name: &target.name,
                 dry_run: options.dry_run,
                 ..Attributes::of(Admitted::Delete, &*target.served.stored)
             };
-            self.with_writes(target, |writes| writes.delete(&attributes))?;
+            self.with_writes(|writes| writes.delete(&attributes))?;
             match self.delete_once(target, &entry, live, options) {
                 Err(CommitError::Conflict { .. }) if options.resource_version.is_none() => {}
                 Err(error) => return Err(refused_commit(&error, target)),
@@ -203,8 +204,13 @@ impl DeleteOptions {
         Err(Status::unprocessable(why))
     }
 
-    fn check_preconditions(&self, target: &Target, live: &Value) -> Result<(), Status> {
-        let resource = target.served.resource.resource();
+    /// Whether the object of this name is the one that is meant.
+    pub(super) fn check_preconditions(
+        &self,
+        resource: Qualified<'_>,
+        name: &str,
+        live: &Value,
+    ) -> Result<(), Status> {
         let conditions = [
             ("UID", "uid", &self.uid, "deleted and then recreated"),
             (
@@ -214,16 +220,16 @@ impl DeleteOptions {
                 "modified",
             ),
         ];
-        for (name, field, wanted, else_was) in conditions {
+        for (called, field, wanted, else_was) in conditions {
             let found = live["metadata"][field].as_str().unwrap_or_default();
             if let Some(wanted) = wanted
                 && wanted != found
             {
                 let why = format!(
-                    "the {name} in the precondition ({wanted}) does not match the {name} in record \
-                     ({found}). The object might have been {else_was}"
+                    "the {called} in the precondition ({wanted}) does not match the {called} in \
+                     record ({found}). The object might have been {else_was}"
                 );
-                return Err(Status::conflict(resource, &target.name, why));
+                return Err(Status::conflict(resource, name, why));
             }
         }
         Ok(())

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use outrank_admission::pod_topology_labels::KEYS;
 use outrank_api::decode::{Object, ObjectKind, decode_value};
 use outrank_api::field_error::FieldError;
+use outrank_api::names::{joined_errors, quoted};
 use outrank_api::resource_type::ResourceType;
-use outrank_api::status::{Qualified, Reason, Status, StatusCause, StatusDetails};
+use outrank_api::status::{Qualified, Reason, Status, StatusDetails};
 use outrank_api::types::{Pod, PodDisruptionBudget};
-use outrank_controllers::eviction;
+use outrank_controllers::eviction::{self, Denial};
 use outrank_store::{CommitError, Entry, Key, Operation};
 use serde_json::{Value, json};
 
@@ -38,64 +39,28 @@ impl ApiServer {
         binding: &Value,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        let node = binding["target"]["name"].as_str().unwrap_or_default();
-        let kind = binding["target"]["kind"].as_str().unwrap_or_default();
-        if node.is_empty() || !matches!(kind, "" | "Node") {
-            let error = match node {
-                "" => FieldError::required("target.name", ""),
-                _ => FieldError::not_supported("target.kind", kind, &["Node", "<empty>"]),
-            };
-            let kind = Qualified {
-                group: "",
-                name: "Binding",
-            };
-            return Err(Status::invalid(kind, &target.name, &[error]));
-        }
-        let (now, resource) = (self.now(), target.served.resource.resource());
-        let uid = binding["metadata"]["uid"].as_str().unwrap_or_default();
-        let version = binding["metadata"]["resourceVersion"]
-            .as_str()
-            .unwrap_or_default();
-        let annotations = binding["metadata"]["annotations"].as_object();
-        let places = self.places_of(node);
+        self.admit_part(target, options.dry_run)?;
+        check_named_as(target, binding, "Binding")?;
+        check_binding(binding)?;
+        let text = |pointer: &str| binding.pointer(pointer).and_then(Value::as_str);
+        let now = self.now();
+        let node = text("/target/name").unwrap_or_default();
+        let places = match text("/target/kind") {
+            Some("Node") => self.places_of(node),
+            _ => Vec::new(),
+        };
+        let given = |field: &str| binding["metadata"][field].as_object().into_iter().flatten();
         self.modify(target, options, &|live| {
-            let metadata = &live["metadata"];
-            for (given, field, name) in [(uid, "uid", "UID"), (version, "resourceVersion", "RV")] {
-                let found = metadata[field].as_str().unwrap_or_default();
-                if !given.is_empty() && given != found {
-                    let why = format!(
-                        "Precondition failed: {name} in precondition: {given}, {name} in object \
-                         meta: {found}"
-                    );
-                    return Err(Status::conflict(resource, &target.name, why));
-                }
-            }
-            let name = target.name.as_str();
-            let has_node = live["spec"]["nodeName"].as_str().unwrap_or_default();
-            let gates = live["spec"]["schedulingGates"].as_array();
-            let obstacle = if metadata["deletionTimestamp"].is_string() {
-                Some(format!(
-                    "pod {name} is being deleted, cannot be assigned to a host"
-                ))
-            } else if !has_node.is_empty() {
-                Some(format!(
-                    "pod {name} is already assigned to node {has_node:?}"
-                ))
-            } else if gates.is_some_and(|it| !it.is_empty()) {
-                Some(format!("pod {name} has non-empty .spec.schedulingGates"))
-            } else {
-                None
-            };
-            if let Some(why) = obstacle {
-                return Err(Status::conflict(resource, name, why));
-            }
+            check_bindable(target, binding, live)?;
             let mut bound = live.clone();
             bound["spec"]["nodeName"] = node.into();
             if let Value::Object(status) = &mut bound["status"] {
                 status.remove("nominatedNodeName");
             }
-            for (name, value) in annotations.into_iter().flatten() {
-                bound["metadata"]["annotations"][name] = value.clone();
+            for field in ["annotations", "labels"] {
+                for (name, value) in given(field) {
+                    bound["metadata"][field][name] = value.clone();
+                }
             }
             for (name, value) in &places {
                 bound["metadata"]["labels"][name] = value.as_str().into();
@@ -126,14 +91,10 @@ impl ApiServer {
     ///
     /// The answer, if the budget does not allow it, or the pod cannot be deleted.
     pub fn evict(&self, target: &Target, eviction: &Value, dry_run: bool) -> Result<(), Status> {
+        self.admit_part(target, dry_run)?;
+        check_named_as(target, eviction, "Eviction")?;
         let mut options = DeleteOptions::read(&eviction["deleteOptions"])?;
         options.dry_run |= dry_run;
-        let name = eviction["metadata"]["name"].as_str().unwrap_or_default();
-        if !name.is_empty() && name != target.name {
-            return Err(Status::bad_request(
-                "name in URL does not match name in Eviction object",
-            ));
-        }
         loop {
             let entry = self.get(target)?;
             let value = entry.value.to_value(&target.served.stored);
@@ -145,8 +106,8 @@ impl ApiServer {
                 Err(NotCharged::Raced) => continue,
                 Err(NotCharged::Refused(status)) => return Err(*status),
             }
-            if !options.dry_run && pod.metadata.deletion_timestamp.is_none() && !pod.is_finished() {
-                self.mark_evicted(target)?;
+            if !options.dry_run {
+                self.mark_evicted(target, &mut options)?;
             }
             return self.delete(target, &options).map(|_| ());
         }
@@ -170,7 +131,7 @@ impl ApiServer {
         }
         let budgets: Vec<&PodDisruptionBudget> = budgets.iter().collect();
         let charged = eviction::evict(pod, &budgets, self.clock().now());
-        let charged = charged.map_err(|refusal| NotCharged::from(refused_eviction(&refusal)))?;
+        let charged = charged.map_err(|denial| NotCharged::from(refused_eviction(&denial)))?;
         let Some((index, status)) = charged.filter(|_| !dry_run) else {
             return Ok(());
         };
@@ -196,18 +157,24 @@ impl ApiServer {
         }
     }
 
-    /// Says in the status of a pod that it is to go since it was evicted.
-    fn mark_evicted(&self, target: &Target) -> Result<(), Status> {
+    /// Says in the status of a pod that it is to go since it was evicted, if it is the one that is
+    /// meant. Who meant a version of it means the one that is written.
+    fn mark_evicted(&self, target: &Target, options: &mut DeleteOptions) -> Result<(), Status> {
         let now = self.now();
         let of_status = Target {
             subresource: "status".to_owned(),
             ..target.clone()
         };
-        let options = WriteOptions {
+        let by_server = WriteOptions {
             manager: "kube-apiserver".to_owned(),
             ..WriteOptions::default()
         };
-        let marked = self.modify(&of_status, &options, &|live| {
+        let evicted = Qualified {
+            group: "",
+            name: "Pod",
+        };
+        let marked = self.modify(&of_status, &by_server, &|live| {
+            options.check_preconditions(evicted, &target.name, live)?;
             let mut pod = live.clone();
             set_condition(
                 &mut pod,
@@ -216,11 +183,13 @@ impl ApiServer {
                     "lastTransitionTime": now}),
             );
             Ok((pod, Vec::new()))
-        });
-        match marked {
-            Err(status) if status.code == 404 => Ok(()),
-            marked => marked.map(|_| ()),
+        })?;
+        if options.resource_version.is_some() {
+            let pod = marked.object.to_value(&target.served.stored);
+            let version = pod["metadata"]["resourceVersion"].as_str();
+            options.resource_version = version.map(str::to_owned);
         }
+        Ok(())
     }
 
     /// The scale of an object: how many replicas it wants and has.
@@ -324,27 +293,101 @@ impl From<Status> for NotCharged {
     }
 }
 
-fn refused_eviction(refusal: &outrank_controllers::Refusal) -> Status {
-    let causes = refusal.causes.iter().map(|cause| StatusCause {
-        reason: cause.reason.clone(),
-        message: cause.message.clone(),
-        ..StatusCause::default()
-    });
-    let causes: Vec<StatusCause> = causes.collect();
-    let reason = match refusal.code {
-        429 => Reason::TooManyRequests,
-        403 => Reason::Forbidden,
-        _ => Reason::InternalError,
+/// A body that is about an object must name the one that the path names.
+fn check_named_as(target: &Target, body: &Value, kind: &str) -> Result<(), Status> {
+    let name = body["metadata"]["name"].as_str().unwrap_or_default();
+    match name == target.name {
+        true => Ok(()),
+        false => Err(Status::bad_request(format!(
+            "name in URL does not match name in {kind} object"
+        ))),
+    }
+}
+
+/// Whether a binding names a node. Upstream answers what is wrong as it would a fault of its own.
+fn check_binding(binding: &Value) -> Result<(), Status> {
+    let target = &binding["target"];
+    let kind = target["kind"].as_str().unwrap_or_default();
+    let is_of_node = matches!(kind, "" | "Node");
+    let has_name = target["name"].as_str().is_some_and(|it| !it.is_empty());
+    let of_kind = || FieldError::not_supported("target.kind", kind, &["Node", "<empty>"]);
+    let of_name = || FieldError::required("target.name", "");
+    let errors = (!is_of_node).then(of_kind).into_iter();
+    let errors = errors.chain((!has_name).then(of_name));
+    let texts: Vec<String> = errors.map(|error| error.to_string()).collect();
+    match texts.is_empty() {
+        true => Ok(()),
+        false => Err(Status {
+            code: 500,
+            reason: None,
+            ..Status::bad_request(joined_errors(&texts))
+        }),
+    }
+}
+
+/// Whether a pod is the one that the binding means, and can be given a node.
+fn check_bindable(target: &Target, binding: &Value, live: &Value) -> Result<(), Status> {
+    let (name, metadata) = (target.name.as_str(), &live["metadata"]);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    for (field, called) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
+        let [given, found] = [&binding["metadata"], metadata].map(|it| text(&it[field]));
+        if !given.is_empty() && given != found {
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: /registry/pods/{}/{name}, \
+                 ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {called} in \
+                 precondition: {given}, {called} in object meta: {found}",
+                target.namespace
+            );
+            return Err(Status::conflict(ObjectKind::Pod.resource(), name, why));
+        }
+    }
+    let has_node = text(&live["spec"]["nodeName"]);
+    let gates = live["spec"]["schedulingGates"].as_array();
+    let obstacle = if metadata["deletionTimestamp"].is_string() {
+        format!("pod {name} is being deleted, cannot be assigned to a host")
+    } else if !has_node.is_empty() {
+        let node = quoted(&has_node);
+        format!("pod {name} is already assigned to node {node}")
+    } else if gates.is_some_and(|it| !it.is_empty()) {
+        format!("pod {name} has non-empty .spec.schedulingGates")
+    } else {
+        return Ok(());
+    };
+    let bindings = Qualified {
+        group: "",
+        name: "pods/binding",
+    };
+    Err(Status::conflict(bindings, name, obstacle))
+}
+
+fn refused_eviction(denial: &Denial) -> Status {
+    let refusal = &denial.refusal;
+    let status = match (refusal.code, &denial.budget) {
+        (403, Some(budget)) => {
+            let budgets = Qualified {
+                group: "policy",
+                name: "poddisruptionbudget",
+            };
+            Status::forbidden(budgets, budget, "")
+        }
+        (429, _) => Status {
+            reason: Some(Reason::TooManyRequests),
+            details: Some(Box::new(StatusDetails {
+                causes: refusal.causes.clone(),
+                retry_after_seconds: denial.retry_after_seconds,
+                ..StatusDetails::default()
+            })),
+            ..Status::bad_request("")
+        },
+        _ => Status {
+            reason: None,
+            ..Status::bad_request("")
+        },
     };
     Status {
         code: refusal.code,
-        reason: Some(reason),
         message: refusal.message.clone(),
-        details: Some(Box::new(StatusDetails {
-            causes,
-            ..StatusDetails::default()
-        })),
-        ..Status::bad_request("")
+        ..status
     }
 }
 

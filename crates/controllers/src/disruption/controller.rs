@@ -1,9 +1,11 @@
 //! The controller: keeps the statuses of budgets, and takes back what did not come true.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use outrank_api::decode::ObjectKind;
 use outrank_api::labels::Selector;
+use outrank_api::names::quoted;
+use outrank_api::resource_type::ResourceType;
 use outrank_api::time::unix_nanos;
 use outrank_api::types::{
     Deployment, LabelSelector, OwnerReference, Pod, PodCondition, PodDisruptionBudget,
@@ -21,12 +23,15 @@ const DELETION_TIMEOUT: i64 = 2 * 60 * 1_000_000_000;
 
 /// The controller of PodDisruptionBudgets.
 ///
-/// A pod that several budgets select counts for all of them; upstream looks at one of them when a
-/// pod changes, it does not say which, and at the others later.
+/// A pod that several budgets select counts for all of them, and people are told. Upstream looks at
+/// one of them when a pod changes, and at the others later; which one is drawn, and here it is the
+/// first by name that is told.
 #[derive(Clone, Debug, Default)]
 pub struct DisruptionController {
     /// By budget: what it counts of its pods, kept in step as they change.
     counted: HashMap<Key, Counted>,
+    /// Pods that several budgets select and of which that is to be told, with the first of these.
+    ambiguous: BTreeMap<Key, String>,
 }
 
 /// The pods of a budget.
@@ -46,22 +51,23 @@ impl DisruptionController {
     fn note_pod(&mut self, seen: &Seen, world: &World) -> Vec<Key> {
         let [old, new] = seen.both::<Pod>();
         let mut keys = Vec::new();
+        let mut selecting = Vec::new();
         for budget in world.within::<PodDisruptionBudget>(&seen.key.namespace) {
             let key = Key::of::<PodDisruptionBudget>(&budget.metadata);
-            let concerned = match self.counted.get_mut(&key) {
+            let [was, is] = match self.counted.get_mut(&key) {
                 Some(counted) => counted.note(old, new),
-                None => {
-                    Selector::from_label_selector(budget.spec.selector.as_ref()).is_ok_and(|it| {
-                        [old, new]
-                            .into_iter()
-                            .flatten()
-                            .any(|pod| selects(&it, pod))
-                    })
-                }
+                None => match Selector::from_label_selector(budget.spec.selector.as_ref()) {
+                    Ok(it) => [old, new].map(|pod| pod.is_some_and(|pod| selects(&it, pod))),
+                    Err(_) => [false; 2],
+                },
             };
-            if concerned {
+            if was || is {
                 keys.push(key);
             }
+            selecting.extend(is.then_some(&budget.metadata.name));
+        }
+        if let [first, _, ..] = selecting[..] {
+            self.ambiguous.insert(seen.key.clone(), first.clone());
         }
         keys
     }
@@ -84,13 +90,13 @@ impl DisruptionController {
 }
 
 impl Counted {
-    /// Takes a change of a pod; whether it is one of the budget's, or was.
-    fn note(&mut self, old: Option<&Pod>, new: Option<&Pod>) -> bool {
+    /// Takes a change of a pod; whether it was one of the budget's, and is.
+    fn note(&mut self, old: Option<&Pod>, new: Option<&Pod>) -> [bool; 2] {
         let selects = |pod: &&Pod| selects(&self.selector, pod);
         let (old, new) = (old.filter(selects), new.filter(selects));
         old.into_iter().for_each(|pod| self.pods.take(pod));
         new.into_iter().for_each(|pod| self.pods.add(pod));
-        old.is_some() || new.is_some()
+        [old, new].map(|pod| pod.is_some())
     }
 }
 
@@ -117,7 +123,8 @@ impl Controller for DisruptionController {
             Kind::Known(ObjectKind::Pod) => {
                 let mut keys = self.note_pod(seen, world);
                 let stale = seen.both::<Pod>()[1].and_then(disruption_ends);
-                keys.extend(stale.map(|_| seen.key.clone()));
+                let is_told = self.ambiguous.contains_key(&seen.key);
+                keys.extend((is_told || stale.is_some()).then(|| seen.key.clone()));
                 keys
             }
             _ => Vec::new(),
@@ -126,9 +133,15 @@ impl Controller for DisruptionController {
 
     fn reconcile(&mut self, key: &Key, world: &World, now: i64) -> Plan {
         let mut plan = Plan::nothing();
+        let first_budget = self.ambiguous.remove(key);
         let Some(stored) = world.stored(key) else {
             return plan;
         };
+        if let Some(budget) = first_budget {
+            let text = ambiguous_text(key, &budget);
+            let event = Event::warning(stored, "MultiplePodDisruptionBudgets", text);
+            plan.step([Write::Event(event)]);
+        }
         if let Some(budget) = stored.get::<PodDisruptionBudget>() {
             self.keep_status(stored, budget, world, now, &mut plan);
         }
@@ -288,7 +301,7 @@ fn written(
 }
 
 /// How many replicas the controller of a pod asks for. A ReplicaSet of a Deployment asks for those
-/// of the Deployment.
+/// of the Deployment, unless that has gone.
 fn scale_of(
     owner: &OwnerReference,
     namespace: &str,
@@ -303,19 +316,20 @@ fn scale_of(
         .stored(&key)
         .filter(|it| it.metadata().uid == owner.uid);
     let Some(stored) = stored else {
-        return Ok(None);
+        return match has_scale(owner) {
+            true => Ok(None),
+            false => Err(no_scale(&key.kind)),
+        };
     };
     if let Some(set) = stored.get::<ReplicaSet>()
-        && let Some(above) = set
-            .metadata
-            .controller()
-            .filter(|it| it.kind == "Deployment")
+        && let Some(above) = set.metadata.controller()
+        && above.kind == "Deployment"
+        && let Some(deployment) = world.find::<Deployment>(namespace, &above.name)
+        && deployment.metadata.uid == above.uid
     {
-        let deployment = world.find::<Deployment>(namespace, &above.name);
-        let deployment = deployment.filter(|it| it.metadata.uid == above.uid);
-        return Ok(deployment.map(|it| Scale {
-            uid: it.metadata.uid.clone(),
-            replicas: it.spec.replicas.unwrap_or(1),
+        return Ok(Some(Scale {
+            uid: deployment.metadata.uid.clone(),
+            replicas: deployment.spec.replicas.unwrap_or(1),
         }));
     }
     let replicas = if let Some(it) = stored.get::<ReplicaSet>() {
@@ -347,13 +361,28 @@ fn scale_of_others(stored: &Stored) -> Result<Scale, String> {
             uid: stored.metadata().uid.clone(),
             replicas,
         }),
-        None => {
-            let resource = stored.kind().group_resource();
-            Err(format!(
-                "{resource} does not implement the scale subresource"
-            ))
-        }
+        None => Err(no_scale(&stored.kind())),
     }
+}
+
+/// Whether objects of the owner's kind have a scale, as far as is known.
+fn has_scale(owner: &OwnerReference) -> bool {
+    let resource = ResourceType::of_kind(&owner.api_version, &owner.kind);
+    resource.is_none_or(|it| it.has_subresource("scale"))
+}
+
+fn no_scale(kind: &Kind) -> String {
+    let resource = kind.group_resource();
+    format!("{resource} does not implement the scale subresource")
+}
+
+fn ambiguous_text(pod: &Key, budget: &str) -> String {
+    format!(
+        "Pod {}/{} matches multiple PodDisruptionBudgets.  Chose {} arbitrarily.",
+        quoted(&pod.namespace),
+        quoted(&pod.name),
+        quoted(budget)
+    )
 }
 
 fn unmanaged_text(selector: Option<&LabelSelector>) -> String {

@@ -27,6 +27,7 @@ impl Health {
         now: i64,
     ) -> Health {
         let heartbeat = ready(node).map(|ready| ready.last_heartbeat_time.clone());
+        let renewed_before = before.and_then(|before| before.lease_renewed);
         let mut health = match before {
             Some(before) if before.heartbeat == heartbeat => before.clone(),
             None if heartbeat.is_none() => Health {
@@ -34,13 +35,14 @@ impl Health {
                 heartbeat,
                 lease_renewed: None,
             },
+            // The lease is forgotten then, and the next round hears of it once more.
             _ => Health {
                 heard_at: now,
                 heartbeat,
-                lease_renewed: before.and_then(|before| before.lease_renewed),
+                lease_renewed: None,
             },
         };
-        if lease_renewed > health.lease_renewed {
+        if lease_renewed > renewed_before {
             health.lease_renewed = lease_renewed;
             health.heard_at = now;
         }
@@ -53,7 +55,8 @@ impl Health {
     }
 
     /// What the controller has written itself is nothing that was heard.
-    pub(super) fn wrote(&mut self, node: &Node) {
+    pub(super) fn wrote(&mut self, node: &Node, lease_renewed: Option<i64>) {
+        self.lease_renewed = lease_renewed;
         self.heartbeat = ready(node).map(|ready| ready.last_heartbeat_time.clone());
     }
 }

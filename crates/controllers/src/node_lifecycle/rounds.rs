@@ -160,7 +160,10 @@ impl Rounds {
         let rate = self.options.node_eviction_rate;
         for node in nodes {
             let zone = self.zones.entry(zone_of(node));
-            zone.or_insert_with(|| Zone::new(rate));
+            let zone = zone.or_insert_with(|| Zone::new(rate));
+            if zone.state.is_none() {
+                *zone = Zone::new(rate);
+            }
             let name = &node.metadata.name;
             if !self.nodes.contains_key(name) {
                 let what = format!("Registered Node {name} in Controller");
@@ -203,7 +206,7 @@ impl Rounds {
             set_unknown(&mut unknown, now);
             is = Some("Unknown".to_owned());
             if was.as_deref() != Some("Unknown") {
-                health.wrote(&unknown);
+                health.wrote(&unknown, lease_renewed);
                 let (node, conditions) = (name.clone(), unknown.status.conditions);
                 findings.push(Finding::Unknown { node, conditions });
             }
@@ -211,8 +214,8 @@ impl Rounds {
         if was.as_deref() == Some("True") && is.as_deref() != Some("True") {
             findings.extend(lost(name, &node.metadata.uid));
         }
-        if is.is_some() {
-            self.decide_taint(node, was.as_deref().unwrap_or("Unknown"), now, findings);
+        if let Some(is) = &is {
+            self.decide_taint(node, is, now, findings);
         }
         let uid = node.metadata.uid.clone();
         let known = KnownNode {
@@ -241,10 +244,10 @@ impl Rounds {
 
     /// Whether a node should have a `NoExecute` taint. Another one of ours is replaced at once;
     /// a new one has to wait for its turn.
-    fn decide_taint(&mut self, node: &Node, was: &str, now: i64, findings: &mut Vec<Finding>) {
+    fn decide_taint(&mut self, node: &Node, is: &str, now: i64, findings: &mut Vec<Finding>) {
         let name = &node.metadata.name;
         let taints = &node.spec.taints;
-        let (key, other) = match was {
+        let (key, other) = match is {
             "False" => (NOT_READY, UNREACHABLE),
             "Unknown" => (UNREACHABLE, NOT_READY),
             _ => {
@@ -267,7 +270,8 @@ impl Rounds {
         }
     }
 
-    /// Looks how zones are, and sets the rates that are right for them.
+    /// Looks how zones are, and sets the rates that are right for them. A zone of which no node
+    /// counts has no say in that.
     fn judge_zones(
         &mut self,
         counts: &Counts,
@@ -278,10 +282,11 @@ impl Rounds {
         let threshold = self.options.unhealthy_zone_threshold;
         let state =
             |(ready, not_ready): &(usize, usize)| ZoneState::of(*ready, *not_ready, threshold);
-        let all_were = self
-            .zones
-            .values()
-            .all(|zone| zone.state == ZoneState::FullDisruption);
+        for (name, zone) in &mut self.zones {
+            zone.state = zone.state.filter(|_| counts.contains_key(name));
+        }
+        let mut states = self.zones.values().filter_map(|zone| zone.state);
+        let all_were = states.all(|state| state == ZoneState::FullDisruption);
         let all_are = counts
             .values()
             .all(|it| state(it) == ZoneState::FullDisruption);
@@ -299,15 +304,14 @@ impl Rounds {
             }
         }
         for (name, zone) in &mut self.zones {
-            let count = counts.get(name).copied().unwrap_or_default();
-            let new = match counts.get(name) {
-                Some(count) => state(count),
-                None => ZoneState::Initial,
+            let Some(count) = counts.get(name) else {
+                continue;
             };
-            if new != zone.state || all_were {
+            let new = state(count);
+            if Some(new) != zone.state || all_were {
                 zone.limiter
                     .set_rate(new.rate(count.0 + count.1, &self.options), now);
-                zone.state = new;
+                zone.state = Some(new);
             }
         }
     }
@@ -322,8 +326,10 @@ impl Rounds {
         }
         for zone in self.zones.values_mut() {
             zone.waiting.clear();
-            zone.limiter.stop();
-            zone.state = ZoneState::FullDisruption;
+            if zone.state.is_some() {
+                zone.limiter.stop();
+                zone.state = Some(ZoneState::FullDisruption);
+            }
         }
     }
 }

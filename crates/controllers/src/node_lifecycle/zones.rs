@@ -67,7 +67,9 @@ impl ZoneState {
 /// A zone, and the nodes in it that wait for their taint.
 #[derive(Clone, Debug)]
 pub(super) struct Zone {
-    pub(super) state: ZoneState,
+    /// `None` if the last round found no node in it that counts; it is a new one if it has nodes
+    /// again.
+    pub(super) state: Option<ZoneState>,
     pub(super) limiter: RateLimiter,
     /// Since when they wait.
     pub(super) waiting: BTreeSet<(i64, String)>,
@@ -76,7 +78,7 @@ pub(super) struct Zone {
 impl Zone {
     pub(super) fn new(rate: f64) -> Self {
         Zone {
-            state: ZoneState::Initial,
+            state: Some(ZoneState::Initial),
             limiter: RateLimiter::new(rate),
             waiting: BTreeSet::new(),
         }

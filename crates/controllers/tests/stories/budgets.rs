@@ -160,3 +160,45 @@ fn a_disruption_that_did_not_come_is_taken_back() {
     story.wait(1);
     assert_eq!(story.condition(&pod, "DisruptionTarget"), "False : ");
 }
+
+#[test]
+fn a_replica_set_whose_deployment_has_gone_asks_for_its_own_replicas() {
+    let mut story = story();
+    let owner = "ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: gone, uid: u, \
+                 controller: true}]";
+    story.apply(&WEB.replace("{name: web}", &format!("{{name: web, {owner}}}")));
+    story.apply(&budget("maxUnavailable: 1"));
+    assert_eq!(story.status(PDB)["expectedPods"], 4);
+    assert_eq!(story.status(PDB)["disruptionsAllowed"], 1);
+}
+
+#[test]
+fn pods_of_what_has_no_scale_are_no_share_even_if_it_has_gone() {
+    let mut story = story();
+    story.apply(
+        "{apiVersion: v1, kind: Pod, metadata: {name: batch, labels: {app: web}, ownerReferences:
+          [{apiVersion: batch/v1, kind: Job, name: gone, uid: u, controller: true}]},
+          spec: {containers: [{name: c, image: i}]}}",
+    );
+    story.apply(&budget("maxUnavailable: 1"));
+    assert_eq!(
+        story.condition(PDB, "DisruptionAllowed"),
+        "False SyncFailed: jobs.batch does not implement the scale subresource"
+    );
+}
+
+#[test]
+fn it_is_told_if_several_budgets_select_a_pod() {
+    let mut story = story();
+    let second = budget("minAvailable: 1").replace("{name: web}", "{name: also}");
+    story.apply(&budget("minAvailable: 1")).apply(&second);
+    story.happened();
+    story.apply(
+        "{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {app: web}},
+          spec: {containers: [{name: c, image: i}]}}",
+    );
+    let told = story.happened();
+    let text = "Pod web: MultiplePodDisruptionBudgets: Pod \"default\"/\"web\" matches multiple \
+                PodDisruptionBudgets.  Chose \"also\" arbitrarily.\n";
+    assert!(told.contains(text), "{told}");
+}

@@ -135,6 +135,12 @@ fn owners_of_kinds_of_which_nothing_is_known_are_there() {
     owned(&mut story, "kept", json!([owner]));
     story.wait(100);
     assert!(story.is_there("Service kept"));
+    // Nor does an object lose other owners while it is not known of one whether it is there.
+    let gone = json!({"apiVersion": "v1", "kind": "Service", "name": "gone", "uid": "another"});
+    owned(&mut story, "both", json!([owner, gone]));
+    story.wait(100);
+    let left = &story.value("Service both")["metadata"]["ownerReferences"];
+    assert_eq!(left.as_array().map(Vec::len), Some(2));
 }
 
 #[test]

@@ -64,9 +64,10 @@ fn pods_go_first_and_the_rest_when_they_have_gone() {
         "nothing new comes into it: {told}"
     );
     assert!(!told.contains("FailedCreate"), "{told}");
+    // While there are pods nothing is told of what remains.
     assert_eq!(
         story.condition(NAMESPACE, "NamespaceContentRemaining"),
-        "True SomeResourcesRemain: Some resources are remaining: pods. has 2 resource instances"
+        "False ContentRemoved: All content successfully removed"
     );
     assert_eq!(
         story.condition(NAMESPACE, "NamespaceDeletionContentFailure"),

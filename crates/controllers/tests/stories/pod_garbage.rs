@@ -38,9 +38,14 @@ fn orphans_of_a_node_that_is_gone_go_after_the_quarantine() {
     assert_eq!(story.pods(), [""; 0]);
     let failed = story.cluster.log.iter().any(|(_, _, write)| {
         let text = format!("{write:?}");
-        text.contains("Failed") && text.contains("PodGC: node no longer exists")
+        text.contains("Failed")
+            && text.contains("PodGC: node no longer exists")
+            && text.matches("observedGeneration").count() == 2
     });
-    assert!(failed, "it was set to Failed first, with the reason");
+    assert!(
+        failed,
+        "it was set to Failed first, with the reason, and of which generation"
+    );
 }
 
 #[test]

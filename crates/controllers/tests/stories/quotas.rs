@@ -67,3 +67,27 @@ fn all_is_counted_again_every_five_minutes() {
     story.wait(1);
     assert_eq!(story.status(QUOTA)["used"]["pods"], "1");
 }
+
+#[test]
+fn fewer_ports_of_a_service_are_found_by_the_next_count_and_another_type_at_once() {
+    let mut story = story();
+    story.apply(
+        "{apiVersion: v1, kind: Service, metadata: {name: web},
+          spec: {type: NodePort, ports: [{name: a, port: 1}, {name: b, port: 2}]}}",
+    );
+    story.apply(
+        "{apiVersion: v1, kind: ResourceQuota, metadata: {name: four},
+          spec: {hard: {services.nodeports: 9}}}",
+    );
+    let used = |story: &Story| story.status(QUOTA)["used"]["services.nodeports"].clone();
+    assert_eq!(used(&story), "2");
+    story.change(
+        "Service web",
+        json!({"spec": {"ports": [{"name": "a", "port": 1}]}}),
+    );
+    assert_eq!(used(&story), "2");
+    story.wait(300);
+    assert_eq!(used(&story), "1");
+    story.change("Service web", json!({"spec": {"type": "ClusterIP"}}));
+    assert_eq!(used(&story), "0");
+}

@@ -310,10 +310,15 @@ pub fn default_stateful_set(set: &mut StatefulSet) {
     set.spec.replicas.get_or_insert(1);
     set_if_empty(&mut set.spec.pod_management_policy, "OrderedReady");
     set.spec.revision_history_limit.get_or_insert(10);
-    if let Some(rolling) = rolling_update(&mut set.spec.update_strategy) {
+    let strategy = &mut set.spec.update_strategy;
+    // Who names the strategy has no settings but his own.
+    if strategy.type_.is_empty() {
+        rolling_update(strategy);
+    }
+    if let Some(rolling) = &mut strategy.rolling_update
+        && strategy.type_ == "RollingUpdate"
+    {
         rolling.partition.get_or_insert(0);
-        let one = IntOrString::Int(1);
-        rolling.max_unavailable.get_or_insert(one);
     }
     let retention = &mut set.spec.persistent_volume_claim_retention_policy;
     let retention = retention.get_or_insert_with(Default::default);

@@ -36,7 +36,22 @@ pub(super) fn prepare_create(resource: &ResourceType, object: &mut Value, now: &
         }
         "Service" => list_cluster_address(fields),
         "Secret" => take_string_data(fields),
+        "StatefulSet" => drop_max_unavailable(object, &Value::Null),
         _ => {}
+    }
+}
+
+/// The number of pods of a StatefulSet that an update may make unavailable is for those who have
+/// the gate `MaxUnavailableStatefulSet` on, which is off in 1.36; who had it before keeps it.
+fn drop_max_unavailable(new: &mut Value, old: &Value) {
+    let pointer = "/spec/updateStrategy/rollingUpdate";
+    let was_used = old
+        .pointer(pointer)
+        .is_some_and(|it| !it["maxUnavailable"].is_null());
+    if let Some(Value::Object(rolling)) = new.pointer_mut(pointer)
+        && !was_used
+    {
+        rolling.remove("maxUnavailable");
     }
 }
 
@@ -123,6 +138,7 @@ fn prepare_whole(resource: &ResourceType, new: &mut Value, old: &Value) {
             }
         }
         "Service" => keep_addresses(new, old),
+        "StatefulSet" => drop_max_unavailable(new, old),
         _ => {}
     }
 }
@@ -431,6 +447,21 @@ mod tests {
             json!({"spec": {"type": "NodePort", "ports": [{"port": 80, "protocol": "TCP"}]}});
         prepare_update(of("v1", "Service"), "", &mut new, &old);
         assert_eq!(new["spec"], old["spec"]);
+    }
+
+    #[test]
+    fn a_stateful_set_has_no_new_number_of_unavailable_pods() {
+        let set = |rolling: Value| json!({"spec": {"updateStrategy": {"rollingUpdate": rolling}}});
+        let after = |old: Value| {
+            let mut new = set(json!({"partition": 1, "maxUnavailable": 2}));
+            drop_max_unavailable(&mut new, &old);
+            new
+        };
+        let without = set(json!({"partition": 1}));
+        assert_eq!(after(Value::Null), without);
+        assert_eq!(after(without.clone()), without);
+        let with = set(json!({"partition": 1, "maxUnavailable": 2}));
+        assert_eq!(after(with.clone()), with);
     }
 
     #[test]

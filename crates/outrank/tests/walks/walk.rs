@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outrank_api::document;
 use serde_json::{Value, json};
@@ -456,6 +456,12 @@ fn prepare(api: &Api, records: &str, topic: &str) {
         let path = format!("/api/v1/nodes/{name}?fieldManager=kubectl-label");
         api.write("PATCH", &path, &json!({"metadata": {"labels": labels}}));
     }
+    if matches!(
+        topic,
+        "04-deployment" | "05-preemption" | "09-taints" | "11-drain"
+    ) {
+        wait_until_nodes_are_registered(api);
+    }
     let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
     let number: u32 = topic[..2].parse().expect("topics are numbered");
     for (from, file) in [(3, "03-priorityclass"), (5, "05-preemption")] {
@@ -519,6 +525,18 @@ fn close(api: &Api, nodes: &[&str], is_closed: bool) {
         let path = format!("/api/v1/nodes/{node}?fieldManager=kubectl-cordon");
         let (status, answer) = api.write("PATCH", &path, &json!({"spec": spec}));
         assert_eq!(status, 200, "{answer}");
+    }
+}
+
+/// Waits until the nodes have been told of, which takes up to five seconds: the walk begins when
+/// that is long over.
+fn wait_until_nodes_are_registered(api: &Api) {
+    let count = |path: &str| api.get(path)["items"].as_array().map_or(0, Vec::len);
+    let told = "/api/v1/events?fieldSelector=reason%3DRegisteredNode";
+    let begun = Instant::now();
+    while count(told) < count("/api/v1/nodes") {
+        assert!(begun.elapsed().as_secs() < 60, "nodes are not registered");
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

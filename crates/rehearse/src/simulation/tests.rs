@@ -117,8 +117,8 @@ fn a_lost_node_loses_its_pods_after_five_minutes() {
         "0 Pod web Running",
         "0 Pod web Running",
         "65 Node a NotReady",
-        "370 Pod web Terminating",
-        "370 Pod web Running",
+        "365 Pod web Terminating",
+        "365 Pod web Running",
     ];
     assert_eq!(told(&simulation, &wanted), expected);
 }

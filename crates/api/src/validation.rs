@@ -185,10 +185,12 @@ impl Standing {
     /// How an object of a file stands: one that an API server has given something to is of a dump.
     pub(crate) fn in_file(object: &Object, value: &Value) -> Self {
         let metadata = object.metadata();
-        let has_version = value.pointer("/metadata/resourceVersion").is_some();
         let is_known = !metadata.uid.is_empty() || metadata.creation_timestamp.is_some();
-        // Many take identifiers and times out of what they pass on.
-        let has_begun = matches!(object, Object::Pod(pod) if !pod.status.phase.is_empty());
+        let has_version = value.pointer("/metadata/resourceVersion").is_some();
+        // Many take identifiers and times out of what they pass on. The phase counts as it is
+        // written: by default pods have one.
+        let has_begun =
+            object.kind() == ObjectKind::Pod && value.pointer("/status/phase").is_some();
         match is_known || has_version || has_begun {
             true => Self::Stored,
             false => Self::New,

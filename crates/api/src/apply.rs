@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use crate::decode::{LoadedObject, decode_whole};
+use crate::decode::{LoadedObject, decode_changed};
 use crate::diagnostic::Finding;
 use crate::schema::{self, FieldType};
 
@@ -47,7 +47,8 @@ pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration
 /// If the object was not kept as it was written, what is not typed of it is lost.
 ///
 /// # Errors
-/// What is wrong with the outcome, as [`decode_whole`] says it.
+/// What is wrong with the outcome and was not wrong before, as
+/// [`decode_whole`](crate::decode::decode_whole) says it.
 pub fn apply(live: &LoadedObject, manifest: &Value) -> Result<LoadedObject, Vec<Finding>> {
     let kind = live.object.kind();
     let annotations = &live.object.metadata().annotations;
@@ -57,10 +58,11 @@ pub fn apply(live: &LoadedObject, manifest: &Value) -> Result<LoadedObject, Vec<
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default();
     let last = without_status(last);
-    let mut merged = match &live.raw {
+    let before = match &live.raw {
         Value::Null => live.object.to_value(),
         raw => raw.clone(),
     };
+    let mut merged = before.clone();
     if let Some(type_name) = schema::type_of(kind.api_version(), kind.name()) {
         merge(Some(type_name), &mut merged, &last, manifest);
     }
@@ -70,7 +72,7 @@ pub fn apply(live: &LoadedObject, manifest: &Value) -> Result<LoadedObject, Vec<
     }
     keep_what_the_server_gave(&mut merged, live);
     Ok(LoadedObject {
-        object: decode_whole(merged.clone())?,
+        object: decode_changed(merged.clone(), &before)?,
         raw: merged,
         origin: live.origin.clone(),
     })

@@ -30,7 +30,7 @@ use crate::types::{
     ReplicationController, ResourceQuota, RuntimeClass, Service, StatefulSet, StorageClass,
     VolumeAttachment,
 };
-use crate::validation;
+use crate::validation::{self, Standing};
 use crate::written_form;
 
 /// How many different errors and how many different warnings of one file are kept.
@@ -623,17 +623,43 @@ pub fn load_with<'a>(
 /// # Errors
 ///
 /// A kind that is not one of [`ObjectKind`], or what is wrong with the object: all of it.
-pub fn decode_whole(mut value: Value) -> Result<Object, Vec<Finding>> {
+pub fn decode_whole(value: Value) -> Result<Object, Vec<Finding>> {
     let kind = known_kind(&value)?;
+    let (object, findings) = checked(kind, value, Standing::New);
+    errors_or(object, findings)
+}
+
+/// Types an object that is there and was changed, as [`decode_whole`] does it. What was wrong with
+/// it before may stay.
+///
+/// # Errors
+///
+/// A kind that is not one of [`ObjectKind`], or what is wrong with the object now.
+pub(crate) fn decode_changed(value: Value, before: &Value) -> Result<Object, Vec<Finding>> {
+    let kind = known_kind(&value)?;
+    let (object, mut findings) = checked(kind, value, Standing::Changed);
+    if !findings.0.is_empty() {
+        let (_, known) = checked(kind, before.clone(), Standing::Changed);
+        findings.0.retain(|finding| !known.0.contains(finding));
+    }
+    errors_or(object, findings)
+}
+
+/// An object, defaulted, and all that can be said of it.
+fn checked(
+    kind: ObjectKind,
+    mut value: Value,
+    standing: Standing,
+) -> (Result<Object, serde_json::Error>, Findings) {
     let mut findings = Findings::default();
     let (api_version, name) = (kind.api_version(), kind.name());
     schema::check(Rules::All, api_version, name, &mut value, &mut findings);
     let object = kind.decode(&value).map(|mut object| {
         defaults::default_object(&mut object);
-        validation::validate(&object, value, &mut findings);
+        validation::validate(&object, value, standing, &mut findings);
         object
     });
-    errors_or(object, findings)
+    (object, findings)
 }
 
 /// An object that is from nowhere in particular.
@@ -659,7 +685,7 @@ impl LoadedObject {
         };
         let (api_version, name) = (kind.api_version(), kind.name());
         schema::check(Rules::All, api_version, name, &mut value, &mut findings);
-        validation::validate(&self.object, value, &mut findings);
+        validation::validate(&self.object, value, Standing::New, &mut findings);
         findings
             .0
             .retain(|finding| finding.severity == Severity::Error);
@@ -811,7 +837,8 @@ impl File<'_> {
                 }
                 defaults::default_object(&mut object);
                 if !is_part {
-                    validation::validate(&object, value, &mut findings);
+                    let standing = Standing::in_file(&object, &value);
+                    validation::validate(&object, value, standing, &mut findings);
                 }
                 let origin = Origin {
                     file: self.name.clone(),

@@ -81,6 +81,9 @@ pub struct Field {
     must_be_filled: bool,
     /// The values that it may have; none stand for all. Those of a list are its elements.
     pub allowed: Vec<&'static str>,
+    /// Whether the values, or the elements of a list, are words of the API, numbers, times or
+    /// identifiers, be it said which ones or not: no names that people give, and no free text.
+    pub has_words: bool,
     range: Option<(i64, i64)>,
     /// The field by which elements of a list are told apart when lists are merged; without
     /// one a list is replaced.
@@ -133,6 +136,7 @@ impl Field {
             is_required: false,
             must_be_filled: false,
             allowed: Vec::new(),
+            has_words: false,
             range: None,
             merge_key: None,
             merges_scalars: false,
@@ -365,6 +369,14 @@ impl Schema {
                 ["enum", field, allowed @ ..] => {
                     if let Some(field) = self.rule_target(field) {
                         field.allowed = allowed.to_vec();
+                        field.has_words = true;
+                    }
+                }
+                ["words", type_name, fields @ ..] => {
+                    for field in fields {
+                        if let Some(field) = self.field_mut(type_name, field) {
+                            field.has_words = true;
+                        }
                     }
                 }
                 [rule @ ("single" | "choice"), type_name, fields @ ..] => {
@@ -974,7 +986,8 @@ mod tests {
             let words: Vec<&str> = line.split_whitespace().collect();
             let targets: Vec<String> = match words.as_slice() {
                 [
-                    "required" | "single" | "choice" | "needs" | "present" | "pointer" | "order",
+                    "required" | "single" | "choice" | "needs" | "present" | "pointer" | "order"
+                    | "words",
                     type_name,
                     fields @ ..,
                 ] => fields

@@ -193,10 +193,44 @@ fn revision(object: &Value, errors: &mut Errors) {
     errors.not_negative(object, "revision", &here);
 }
 
+/// How an object came to be where it is read, by which rules of creation are past for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is to be made.
+    New,
+    /// It is there, and is to be changed to this.
+    Changed,
+    /// A cluster has it as it is. Whatever would be refused today was valid when it was written.
+    Stored,
+}
+
+impl Standing {
+    /// How an object of a file stands: one that an API server has given something to is of a dump.
+    pub(crate) fn in_file(object: &Object, value: &Value) -> Self {
+        let metadata = object.metadata();
+        let is_known = !metadata.uid.is_empty() || metadata.creation_timestamp.is_some();
+        let has_version = value.pointer("/metadata/resourceVersion").is_some();
+        // Many take identifiers and times out of what they pass on. The phase counts as it is
+        // written: by default pods have one.
+        let has_begun =
+            object.kind() == ObjectKind::Pod && value.pointer("/status/phase").is_some();
+        match is_known || has_version || has_begun {
+            true => Self::Stored,
+            false => Self::New,
+        }
+    }
+}
+
 /// What is wrong with an object that was read from a file, given as it was written: what the API
 /// server would refuse, unless it is said already, and what may not be meant so. `value` is the
-/// object as JSON without its defaults.
-pub(crate) fn validate(object: &Object, mut value: Value, findings: &mut Findings) {
+/// object as JSON without its defaults. Of what a cluster has, nothing is refused; what it would
+/// refuse today is a warning.
+pub(crate) fn validate(
+    object: &Object,
+    mut value: Value,
+    standing: Standing,
+    findings: &mut Findings,
+) {
     let resource: &ResourceType = object.kind().into();
     written_form::tidy(resource, &mut value);
     defaults::fill_in(resource, &mut value);
@@ -207,7 +241,10 @@ pub(crate) fn validate(object: &Object, mut value: Value, findings: &mut Finding
         // Who takes the object gives it a name, before he looks at it.
         found.0.retain(|error| !is_nameless(error));
     }
-    of_kind(resource, &value, &mut found);
+    match object {
+        Object::Pod(_) if standing != Standing::New => pod::stored_pod(&value, &mut found),
+        _ => of_kind(resource, &value, &mut found),
+    }
     let spec = value.part("spec").unwrap_or(&Value::Null);
     match object.kind() {
         // Nobody makes pods or claims that would be refused.
@@ -221,7 +258,7 @@ pub(crate) fn validate(object: &Object, mut value: Value, findings: &mut Finding
         ObjectKind::PriorityClass => reserved_name(&value, &mut found),
         _ => {}
     }
-    add_unsaid(found.0, &value, findings);
+    add_unsaid(found.0, &value, standing, findings);
     if let Some(type_name) = resource.type_name {
         advise(
             &FieldType::Object(type_name.to_owned()),
@@ -286,7 +323,7 @@ fn reserved_name(class: &Value, errors: &mut Errors) {
 
 /// Adds mistakes in fields of which nothing is said yet, nor of what is in them or around them:
 /// what was said there is why they are wrong. `value` is the object.
-fn add_unsaid(errors: Vec<FieldError>, value: &Value, findings: &mut Findings) {
+fn add_unsaid(errors: Vec<FieldError>, value: &Value, standing: Standing, findings: &mut Findings) {
     let said = findings.0.iter();
     let said = said.filter(|finding| finding.severity == Severity::Error);
     let said: HashSet<Vec<Segment>> = said.map(|it| it.path.segments().to_vec()).collect();
@@ -306,9 +343,16 @@ fn add_unsaid(errors: Vec<FieldError>, value: &Value, findings: &mut Findings) {
             FieldErrorType::NotFound => near_volume(&error, value),
             _ => Suggestion::None,
         };
+        let (severity, message) = match standing {
+            Standing::Stored => {
+                let message = format!("{}; taken as it is, as a cluster has it", error.body());
+                (Severity::Warning, message)
+            }
+            Standing::New | Standing::Changed => (Severity::Error, error.body()),
+        };
         findings.0.push(Finding {
-            severity: Severity::Error,
-            message: error.body(),
+            severity,
+            message,
             path: error.path,
             suggestion,
         });

@@ -702,3 +702,139 @@ fn a_number_beyond_its_range_is_told_the_range() {
         &format!("f.yaml:9: error: spec.activeDeadlineSeconds: 0 {text}\n"),
     );
 }
+
+/// Objects that clusters have, though they would refuse to make them: what came after the creation,
+/// and what older releases let through.
+const OF_A_CLUSTER: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata:
+  {name: debugged, uid: u1, deletionTimestamp: "2026-01-01T00:00:00Z", deletionGracePeriodSeconds: 30, finalizers: [example.com/keep]}
+spec:
+  nodeName: a
+  schedulingGates: [{name: example.com/gate}]
+  containers: [{name: c, image: i, resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}]}]
+  ephemeralContainers: [{name: debug, image: busybox, targetContainerName: c}]
+status:
+  phase: Running
+  resize: InProgress
+  conditions: [{type: PodResizeInProgress, status: "True"}]
+  containerStatuses: [{name: c, image: i, imageID: "", ready: true, restartCount: 0, allocatedResources: {cpu: "1"}, resources: {requests: {cpu: "1"}}}]
+  ephemeralContainerStatuses: [{name: debug, image: busybox, imageID: "", ready: false, restartCount: 0, state: {running: {}}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: without-identifier}
+spec: {nodeName: a, containers: [{name: c, image: i}], ephemeralContainers: [{name: debug, image: busybox}]}
+status: {phase: Running}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: 1st, uid: u2}
+spec: {type: NodePort, clusterIP: 010.0.0.1, clusterIPs: [010.0.0.1], ports: [{port: 80, nodePort: 30080}]}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: system-of-a-provider, uid: u3}
+value: 1500000000
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: j, uid: u4}
+spec:
+  selector: {matchLabels: {batch.kubernetes.io/controller-uid: u4}}
+  template:
+    metadata: {labels: {batch.kubernetes.io/controller-uid: u4}}
+    spec: {restartPolicy: Never, containers: [{name: c, image: i}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: d, uid: u5}
+spec:
+  selector: {matchLabels: {app: d}}
+  template:
+    metadata: {labels: {app: d, "of/too/many": parts}}
+    spec: {containers: [{name: c, image: i}, {name: c, image: i}], topologySpreadConstraints: [{maxSkew: 1, topologyKey: t, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: "not valid"}}}]}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: c, uid: u6, finalizers: [kubernetes.io/pvc-protection]}
+spec: {accessModes: [ReadWriteOnce], volumeName: v, resources: {requests: {storage: 0}}}
+status: {phase: Bound, accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}}
+"#;
+
+#[test]
+fn what_a_cluster_has_is_taken() {
+    let loaded = load("dump.yaml", OF_A_CLUSTER);
+    assert_eq!(loaded.errors, []);
+    assert_eq!(loaded.objects.len(), 7);
+    let warnings: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
+    let reserved = "metadata.name: Forbidden: names that begin with system- are reserved for the \
+                    built-in classes; taken as it is, as a cluster has it";
+    assert!(
+        warnings.iter().any(|it| it.ends_with(reserved)),
+        "{warnings:#?}"
+    );
+    assert!(
+        !warnings.iter().any(|it| it.contains("ephemeralContainers")),
+        "{warnings:#?}"
+    );
+}
+
+/// The same objects are refused where they are to be made.
+#[test]
+fn what_is_new_is_held_to_the_rules() {
+    let lines = OF_A_CLUSTER.replace("status: {phase: Running}", "status: {}");
+    let new: String = lines
+        .lines()
+        .map(|line| {
+            let uid = line.find(", uid: u").map(|at| at..at + ", uid: u1".len());
+            let mut line = line.to_owned();
+            uid.into_iter().for_each(|it| line.replace_range(it, ""));
+            line + "\n"
+        })
+        .collect();
+    let new = new.replace("  phase: Running\n", "");
+    let loaded = load("new.yaml", &new);
+    let errors: Vec<String> = loaded.errors.iter().map(ToString::to_string).collect();
+    let expected = [
+        "spec.ephemeralContainers: Forbidden: cannot be set on create",
+        "spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared",
+        "metadata.name: Forbidden: names that begin with system-",
+        "spec.template.spec.containers[1].name: Duplicate value: \"c\"",
+    ];
+    for wanted in expected {
+        assert!(
+            errors.iter().any(|it| it.contains(wanted)),
+            "{wanted} in {errors:#?}"
+        );
+    }
+}
+
+/// A change of an object that would be refused today is held to what it changes.
+#[test]
+fn a_change_answers_for_itself_alone() {
+    let options = LoadOptions {
+        keep_raw: KeepRaw::All,
+        partial: None,
+    };
+    let loaded = decode::load_with(options, [("dump.yaml", OF_A_CLUSTER.as_bytes())]);
+    let change = |index: usize, change: serde_json::Value| {
+        outrank_api::apply::apply(&loaded.objects[index], &change)
+    };
+    let labelled = change(0, json!({"metadata": {"labels": {"a": "b"}}}));
+    assert_eq!(labelled.expect("valid").object.metadata().labels["a"], "b");
+    let longer = change(5, json!({"spec": {"replicas": 4}}));
+    assert!(longer.is_ok(), "{longer:?}");
+    let wrong = change(5, json!({"metadata": {"labels": {"a": "not valid"}}}));
+    let wrong: Vec<String> = wrong
+        .expect_err("wrong")
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(wrong.len(), 1, "{wrong:?}");
+    assert!(
+        wrong[0].starts_with("metadata.labels: Invalid value: \"not valid\""),
+        "{wrong:?}"
+    );
+}

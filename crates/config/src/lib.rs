@@ -26,6 +26,7 @@ mod defaults;
 mod duration;
 mod fields;
 mod known_plugins;
+mod meaning;
 mod plugin_args;
 mod plugin_sets;
 pub mod policy;
@@ -88,6 +89,10 @@ pub struct ProfileMeaning {
     pub percentage_of_nodes_to_score: Option<u8>,
     /// Extension points that have plugins, in the order of a decision.
     pub extension_points: Vec<ExtensionPoint>,
+    /// What the arguments of PreemptionSafety and PriorityShare mean, a sentence each; none if they
+    /// have no effect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<String>,
 }
 
 /// What is wrong with a configuration, and where.
@@ -325,7 +330,9 @@ fn read_profiles(
                 message: "must be the same for all profiles".into(),
             });
         }
+        let rules = meaning::rules(&profile, &points);
         config.profiles.push(ProfileMeaning {
+            rules,
             scheduler_name: profile.scheduler_name.clone(),
             percentage_of_nodes_to_score: profile.percentage_of_nodes_to_score,
             extension_points: points

@@ -54,7 +54,10 @@ enum Output {
 
 pub(crate) fn main(arguments: &Bench) -> Result<ExitCode> {
     let Ok(full_evaluation) = Duration::try_from_secs_f64(arguments.full_seconds) else {
-        crate::refuse("--full-seconds: expected a number of seconds from 0 on");
+        crate::refuse(
+            "bench",
+            "--full-seconds: expected a number of seconds from 0 on",
+        );
     };
     let limits = Limits { full_evaluation };
     let mut measured = Vec::new();

@@ -58,9 +58,22 @@ fn main() -> ExitCode {
         if is_broken_pipe(&error) {
             return ExitCode::SUCCESS;
         }
-        tell(&format!("error: {error:#}"));
+        tell(&format!("error: {}", in_full(&error)));
         ExitCode::FAILURE
     })
+}
+
+/// An error with its causes. Many of them tell their own cause already.
+fn in_full(error: &anyhow::Error) -> String {
+    let mut told = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if told.is_empty() {
+            told = cause;
+        } else if !told.ends_with(&cause) {
+            told = format!("{told}: {cause}");
+        }
+    }
+    told
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -113,15 +126,34 @@ fn write_out(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Leaves with exit code 2: the command line is wrong.
-fn refuse(message: impl std::fmt::Display) -> ! {
-    Arguments::command()
+/// Leaves with exit code 2: the command line of a subcommand is wrong.
+fn refuse(subcommand: &str, message: impl std::fmt::Display) -> ! {
+    let mut command = Arguments::command();
+    // Then subcommands know the whole command line, for what they say of their usage.
+    command.build();
+    let mut command = match command.find_subcommand(subcommand) {
+        Some(found) => found.clone(),
+        None => command,
+    };
+    command
         .error(clap::error::ErrorKind::ArgumentConflict, message)
         .exit()
 }
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = anyhow::anyhow!("no such file");
+        let error = cause
+            .context("cannot read x: no such file")
+            .context("cannot start");
+        let told = "cannot start: cannot read x: no such file";
+        assert_eq!(super::in_full(&error), told);
+        let error = anyhow::anyhow!("refused").context("no answer");
+        assert_eq!(super::in_full(&error), "no answer: refused");
+    }
+
     #[test]
     fn terminals_are_not_steered() {
         assert_eq!(super::printable("a\u{1b}[31mb\n"), "a\\u{1b}[31mb\n");

@@ -352,6 +352,9 @@ fn simulate(
     nanos: i64,
 ) -> Result<ExitCode> {
     let start = simulation.cluster().now();
+    if !changes.is_empty() || !arguments.stop.is_empty() {
+        simulation.begin_change();
+    }
     simulation.change(changes).map_err(anyhow::Error::msg)?;
     simulation
         .stop_nodes(&arguments.stop)
@@ -435,6 +438,7 @@ fn with_and_without(
 
 /// Leaves with exit code 2 if options do not go together.
 fn check_arguments(arguments: &Rehearse) {
+    let refuse = |message: &str| refuse("rehearse", message);
     let has_trace = !arguments.trace.is_empty();
     if arguments.filename.is_empty() && !has_trace {
         refuse("nothing to rehearse: give the cluster with -f FILE, or a trace with --trace");

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 
 use crate::live::{ClusterArguments, Found, Live, block_on};
 use crate::{print_structured, progress, tell};
-use anonymize::Pseudonyms;
 
 /// Write all objects of a cluster that decisions depend on into a file, for outrank rehearse and
 /// outrank up. The cluster is only read.
@@ -54,10 +53,11 @@ pub(crate) struct Snapshot {
     #[arg(long, conflicts_with = "anonymize")]
     with_config_data: bool,
 
-    /// Give everything other names: namespaces, objects, images, labels, users; drop what programs
-    /// are told (arguments, variables). What was equal stays equal, so that selectors select the
-    /// same; sizes, priorities and times stay. Nodes are tried in the order of their names, which
-    /// may break ties otherwise.
+    /// Give everything other names: namespaces, objects, images, labels, addresses; drop what
+    /// programs are told (arguments, variables), and what no pod's place depends on: roles and
+    /// their bindings, webhooks, types of your own, devices, endpoints. What was equal stays equal,
+    /// and names keep their order, so that a rehearsal comes out the same; sizes, priorities, times,
+    /// time zones and identifiers (uid) stay.
     #[arg(long)]
     anonymize: bool,
 
@@ -98,10 +98,7 @@ pub(crate) fn main(arguments: &Snapshot) -> Result<ExitCode> {
         tidy(object, arguments);
     }
     if arguments.anonymize {
-        let mut pseudonyms = Pseudonyms::default();
-        objects
-            .iter_mut()
-            .for_each(|object| pseudonyms.apply(object));
+        anonymize::anonymize(&mut objects);
     }
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
     write(arguments, &list)?;

@@ -89,7 +89,7 @@ pub(crate) struct Up {
     kubeconfig: Option<PathBuf>,
 
     /// Add the cluster to the kubeconfig that kubectl reads ($KUBECONFIG or ~/.kube/config), as the
-    /// context outrank, and take it away in the end.
+    /// context outrank, and remove it when the cluster ends.
     #[arg(long)]
     merge_kubeconfig: bool,
 

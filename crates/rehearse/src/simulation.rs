@@ -110,6 +110,13 @@ impl Simulation {
         }
     }
 
+    /// Lets everything happen that is due before something is changed: the cluster as given comes
+    /// to rest, its waiting pods are decided. From then on the timeline tells of the change.
+    pub fn begin_change(&mut self) {
+        self.settle();
+        self.timeline.changed(self.cluster.now());
+    }
+
     /// Lets time pass until a time, with everything that happens on the way. Time ends in April
     /// 2262, a day before its count in nanoseconds does.
     pub fn run_until(&mut self, time: i64) {

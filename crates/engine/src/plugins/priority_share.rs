@@ -46,6 +46,19 @@ pub struct LimitedShare {
     pub limit: ShareLimit,
 }
 
+impl LimitedShare {
+    /// The text, such as `priority class training may use 50% of nvidia.com/gpu`.
+    pub fn text(&self) -> String {
+        let resource = &self.resource;
+        let limit = match self.limit {
+            ShareLimit::Percent(percent) => format!("{percent}%"),
+            ShareLimit::Amount(amount) => amount_text(resource, amount.into()),
+        };
+        let whose = whose(&self.pods, self.namespace.as_deref());
+        format!("{whose} may use {limit} of {resource}")
+    }
+}
+
 /// What the pods of a share may use of its resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ShareLimit {
@@ -91,12 +104,11 @@ impl OverShare {
         let share = cluster.shares.get(self.share);
         let resource = cluster.resource_name(share.resource);
         let amount = |units: i128| amount_text(resource, units);
-        let (whose, whose_pods) = match &share.pods {
-            SharePods::PriorityClass(name) => (format!("priority class {name}"), "its"),
-            SharePods::Priorities { least, most } => (priorities(*least, *most), "their"),
+        let whose = whose(&share.pods, share.namespace.as_deref());
+        let whose_pods = match &share.pods {
+            SharePods::PriorityClass(_) => "its",
+            SharePods::Priorities { .. } => "their",
         };
-        let namespace = share.namespace.as_ref();
-        let namespace = namespace.map_or_else(String::new, |name| format!(" in namespace {name}"));
         let allowed = amount(self.allowed);
         let may_use = match self.limit {
             ShareLimit::Percent(percent) => {
@@ -110,12 +122,23 @@ impl OverShare {
             kept => format!(", {} more are kept for nominated ones,", amount(kept)),
         };
         format!(
-            "{}: {whose}{namespace} may use {may_use}; {whose_pods} pods hold {}{kept} and this one \
+            "{}: {whose} may use {may_use}; {whose_pods} pods hold {}{kept} and this one \
              wants {}",
             PriorityShare::NAME,
             amount(self.held),
             amount(self.wanted.into()),
         )
+    }
+}
+
+fn whose(pods: &SharePods, namespace: Option<&str>) -> String {
+    let pods = match pods {
+        SharePods::PriorityClass(name) => format!("priority class {name}"),
+        SharePods::Priorities { least, most } => priorities(*least, *most),
+    };
+    match namespace {
+        Some(namespace) => format!("{pods} in namespace {namespace}"),
+        None => pods,
     }
 }
 

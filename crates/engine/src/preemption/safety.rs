@@ -110,7 +110,8 @@ pub struct PreemptionBudget {
 }
 
 impl PreemptionBudget {
-    fn name(&self) -> String {
+    /// Whose victims it counts, such as `victims of priority class training`.
+    pub fn name(&self) -> String {
         let class = self.priority_class_name.as_ref();
         let class = class.map(|class| format!(" of priority class {class}"));
         let namespace = self.namespace.as_ref();

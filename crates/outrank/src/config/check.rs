@@ -101,6 +101,12 @@ fn summary(config: &Configuration) -> Result<String> {
     for profile in &config.profiles {
         writeln!(summary, "{}\n", headline(profile))?;
         writeln!(summary, "{}\n", plugin_table(profile))?;
+        for rule in &profile.rules {
+            writeln!(summary, "{rule}")?;
+        }
+        if !profile.rules.is_empty() {
+            writeln!(summary)?;
+        }
     }
     if !config.extenders.is_empty() {
         let mut rows = table(&["EXTENDER", "CALLS", "PODS", "TIMEOUT", "IGNORABLE"]);

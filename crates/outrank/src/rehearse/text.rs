@@ -5,7 +5,7 @@ mod replay;
 mod simulation;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use outrank_rehearse::report::{
@@ -198,7 +198,8 @@ fn nodes(report: &Report, out: &mut String) {
 }
 
 fn pending(report: &Report, out: &mut String) {
-    let mut groups: BTreeMap<(&str, &str), Vec<&PendingPod>> = BTreeMap::new();
+    // Pods wait for the same reason if they do so for the same reason of nodes and of preemption.
+    let mut groups: BTreeMap<(&str, &str, Option<&str>), Vec<&PendingPod>> = BTreeMap::new();
     for pod in &report.pending {
         let state = match pod.state {
             PendingState::Unschedulable => "",
@@ -206,8 +207,8 @@ fn pending(report: &Report, out: &mut String) {
             PendingState::Error => "error: ",
             PendingState::Loop => "loop: ",
         };
-        let message = (state, &*pod.filter_message);
-        groups.entry(message).or_default().push(pod);
+        let reason = (state, &*pod.filter_message, held_back(pod));
+        groups.entry(reason).or_default().push(pod);
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     // Who matters most comes first.
@@ -216,7 +217,7 @@ fn pending(report: &Report, out: &mut String) {
     if !groups.is_empty() {
         let _ = writeln!(out, "\nWAITING");
     }
-    for ((state, message), pods) in groups {
+    for ((state, message, held), pods) in groups {
         let priorities = pods.iter().map(|pod| pod.priority);
         let priority = match (priorities.clone().min(), priorities.max()) {
             (Some(lowest), Some(highest)) if lowest < highest => format!("{lowest} to {highest}"),
@@ -228,8 +229,7 @@ fn pending(report: &Report, out: &mut String) {
             .iter()
             .map(|pod| format!("{}/{}", pod.namespace, pod.name));
         let _ = writeln!(out, "    {}", some(names));
-        let held: BTreeSet<&str> = pods.iter().filter_map(|pod| held_back(pod)).collect();
-        for message in held {
+        if let Some(message) = held {
             let _ = writeln!(out, "    {message}");
         }
     }

@@ -6,12 +6,14 @@ use outrank_api::decode::{LoadedObject, Object, ObjectKind};
 use outrank_api::defaults::default_object;
 use outrank_api::time::rfc3339;
 use outrank_api::types::{
-    ControllerRevision, DaemonSet, Namespace, ObjectMeta, PersistentVolume, Pod, StatefulSet,
+    ControllerRevision, DaemonSet, Namespace, ObjectMeta, PersistentVolume, Pod, ResourceQuota,
+    StatefulSet,
 };
 use outrank_controllers::garbage_collection::GarbageCollector;
 use outrank_controllers::lost_revisions::lost_revision;
 use outrank_controllers::node_lifecycle::NodeLifecycleOptions;
-use outrank_controllers::virtual_cluster::Admission;
+use outrank_controllers::quota_status::QuotaStatusController;
+use outrank_controllers::virtual_cluster::{Admission, PodLife, VirtualCluster};
 use outrank_controllers::workloads::PODS_MAX;
 use outrank_controllers::{
     Controllers, Kind, Outcome, Stored, cluster_controllers, workload_controllers,
@@ -27,8 +29,9 @@ const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-no
 
 impl Simulation {
     /// A cluster with these objects, at the newest time that they tell. Objects that the API server
-    /// has given an identifier, nodes, and pods that have their node are there; the others are made
-    /// now. Of objects that come twice the later one counts.
+    /// has given an identifier, pods that have their node, and what others only look up (nodes,
+    /// classes, quotas, budgets) are there; workloads, claims and other pods are made now. All of it
+    /// is there before anybody acts. Of objects that come twice the later one counts.
     ///
     /// # Errors
     /// What the engine refuses in its configuration, and more pods than there can be.
@@ -54,13 +57,13 @@ impl Simulation {
         objects.sort_by_key(|it| order_of(it.object.kind()));
         let (there, new): (Vec<_>, Vec<_>) =
             objects.into_iter().partition(|it| is_there(&it.object));
-        for mut loaded in there {
-            default_object(&mut loaded.object);
-            simulation.cluster.load(with_phase(Stored::from(loaded)));
+        let mut there: Vec<Stored> = there.into_iter().map(as_stored).collect();
+        count_quotas(&mut there, &start);
+        for stored in there {
+            simulation.cluster.load(stored);
         }
         simulation.load_lost_revisions();
         simulation.cluster.admission = Some(admission_of(&simulation, admission)?);
-        simulation.settle();
         for loaded in new {
             simulation.make(loaded);
         }
@@ -154,7 +157,13 @@ fn admission_of(simulation: &Simulation, options: &AdmissionOptions) -> Result<A
 /// Whether an object is there before anything happens, and is not made by it.
 fn is_there(object: &Object) -> bool {
     match object {
-        Object::Node(_) | Object::Namespace(_) => true,
+        Object::Node(_)
+        | Object::Namespace(_)
+        | Object::PriorityClass(_)
+        | Object::RuntimeClass(_)
+        | Object::LimitRange(_)
+        | Object::ResourceQuota(_)
+        | Object::PodDisruptionBudget(_) => true,
         // A pod that was written by hand and names its node has yet to be admitted.
         Object::Pod(pod) => {
             let runs = !pod.spec.node_name.is_empty() && !pod.status.phase.is_empty();
@@ -208,6 +217,38 @@ fn give_uids(objects: &mut [LoadedObject]) {
             if let Some(fields) = loaded.raw.get_mut("metadata") {
                 fields["uid"] = uid.as_str().into();
             }
+        }
+    }
+}
+
+fn as_stored(mut loaded: LoadedObject) -> Stored {
+    default_object(&mut loaded.object);
+    with_phase(Stored::from(loaded))
+}
+
+/// Has quotas say what is used of them, as their controller does, before more is made.
+fn count_quotas(there: &mut [Stored], start: &str) {
+    let quotas = there
+        .iter()
+        .filter(|it| it.get::<ResourceQuota>().is_some());
+    let namespaces: BTreeSet<String> = quotas.map(|it| it.metadata().namespace.clone()).collect();
+    if namespaces.is_empty() {
+        return;
+    }
+    let controller = Box::new(QuotaStatusController::new());
+    let mut counting = VirtualCluster::new(Controllers::new(vec![controller]), start);
+    counting.pod_life = PodLife::OfKubelets;
+    for stored in there.iter() {
+        if namespaces.contains(&stored.metadata().namespace) {
+            counting.load(stored.clone());
+        }
+    }
+    counting.settle();
+    for stored in there {
+        if stored.get::<ResourceQuota>().is_some()
+            && let Some(counted) = counting.stored(&stored.key())
+        {
+            *stored = Stored::clone(counted);
         }
     }
 }

@@ -259,3 +259,93 @@ fn sets_whose_revisions_are_not_in_the_dump_stay_as_they_are() {
     partly["updatedNumberScheduled"] = 1.into();
     assert_eq!(gone_and_doubts(daemon(&partly)), (2, 1));
 }
+
+fn loaded(objects: &[Value]) -> Vec<LoadedObject> {
+    let text: Vec<String> = objects.iter().map(ToString::to_string).collect();
+    let loaded = load([("cluster.yaml", text.join("\n---\n").as_bytes())]);
+    assert_eq!(loaded.errors, []);
+    loaded.objects
+}
+
+fn job(name: &str, metadata: &Value, class: &str) -> Value {
+    let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata,
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "priorityClassName": class,
+            "containers": [{"name": "c", "image": "i",
+                "resources": {"requests": {"cpu": 4}}}]}}}});
+    job["metadata"]["name"] = name.into();
+    job
+}
+
+/// A Job that a cluster has, one that has yet to be made, and a class without which the more
+/// important one cannot be made.
+fn two_jobs(important: Value, small: Value) -> Vec<LoadedObject> {
+    loaded(&[
+        node("a", 4),
+        important,
+        small,
+        json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+            "metadata": {"name": "hi"}, "value": 100, "preemptionPolicy": "Never"}),
+    ])
+}
+
+#[test]
+fn all_of_the_input_is_there_before_anybody_acts() {
+    let (stored, new) = (json!({"uid": "u"}), json!({}));
+    for (important, small) in [(&stored, &new), (&new, &stored), (&new, &new)] {
+        let objects = two_jobs(job("important", important, "hi"), job("small", small, ""));
+        let options = RunOptions::default();
+        let scenario = Scenario::new(objects.clone(), Changes::default()).expect("a scenario");
+        let report = run(&scenario, &options, &mut |_, _| {}).expect("a report");
+        let plain = report.placed.iter().map(|it| it.owner.clone());
+        let plain: Vec<_> = plain.collect();
+        assert_eq!(plain, [Some("Job/important".to_owned())]);
+
+        let simulation = Simulation::of(objects, &options, &AdmissionOptions::default());
+        let simulation = simulation.expect("a simulation");
+        assert_eq!(told(&simulation, &["FailedCreate", "Refused"]), [""; 0]);
+        let report = simulation.report();
+        let waiting = report.waiting.iter().map(|it| it.owner.clone());
+        let waiting: Vec<_> = waiting.collect();
+        assert_eq!(waiting, [Some("Job/small".to_owned())]);
+    }
+}
+
+/// What runs already counts in quotas that nobody has counted yet.
+#[test]
+fn quotas_of_the_input_hold_from_the_start() {
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "1"}}});
+    let new = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let objects = loaded(&[node("a", 8), guarded("old", "a", 0), quota, new]);
+    let options = RunOptions::default();
+    let simulation = Simulation::of(objects, &options, &AdmissionOptions::default());
+    let simulation = simulation.expect("a simulation");
+    assert_eq!(told(&simulation, &["Refused"]), ["0 Pod new Refused"]);
+}
+
+/// Pods that wait at the start are decided before a change is made.
+#[test]
+fn a_change_begins_when_the_cluster_is_at_rest() {
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let objects = loaded(&[node("a", 4), pod]);
+    let options = RunOptions::default();
+    let simulation = Simulation::of(objects, &options, &AdmissionOptions::default());
+    let mut simulation = simulation.expect("a simulation");
+    simulation.begin_change();
+    let changes = Changes {
+        drain: vec!["a".to_owned()],
+        ..Changes::default()
+    };
+    simulation.change(&changes).expect("there is such a node");
+    simulation.run_until(simulation.cluster().now() + SECOND);
+    let wanted = ["Running", "Changed", "Terminating", "Gone"];
+    let expected = [
+        "0 Pod p Running",
+        "0   Changed",
+        "0 Pod p Terminating",
+        "0 Pod p Gone",
+    ];
+    assert_eq!(told(&simulation, &wanted), expected);
+}

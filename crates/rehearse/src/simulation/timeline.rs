@@ -70,6 +70,20 @@ impl Timeline {
         self.add(key, "EvictionRefused", message, true, now);
     }
 
+    /// Notes that what follows is of a change, if anything has happened before.
+    pub(super) fn changed(&mut self, now: i64) {
+        if self.entries.is_empty() {
+            return;
+        }
+        self.entries.push(Entry {
+            at_seconds: self.seconds_at(now),
+            object: "Cluster".to_owned(),
+            reason: "Changed".to_owned(),
+            message: "has come to rest as it was given; now it is changed".to_owned(),
+            is_warning: false,
+        });
+    }
+
     /// Notes what became of pods and nodes.
     pub(super) fn note(&mut self, change: &Change, now: i64) {
         match change {

@@ -348,4 +348,31 @@ mod tests {
             assert_eq!((refused.code, refused.message.as_str()), (422, message));
         }
     }
+
+    #[test]
+    fn patched_bytes_are_base64() {
+        let secrets = ResourceType::of_kind("v1", "Secret").expect("a type");
+        let live = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}});
+        let why = "illegal base64 data at input byte 0";
+        let merge = json!({"data": {"a": "%%%"}});
+        for (patch_type, patch, why) in [
+            (PatchType::Merge, &merge, why.to_owned()),
+            (
+                PatchType::StrategicMerge,
+                &merge,
+                format!("error decoding from json: {why}"),
+            ),
+            (
+                PatchType::Json,
+                &json!([{"op": "add", "path": "/data", "value": {"a": "%%%"}}]),
+                why.to_owned(),
+            ),
+        ] {
+            let patch = patch.to_string();
+            let refused = apply(secrets, &live, patch_type, &patch, FieldValidation::Warn);
+            let refused = refused.expect_err("refused");
+            assert_eq!(refused.code, 422);
+            assert!(refused.message.ends_with(&format!(": {why}")), "{refused}");
+        }
+    }
 }

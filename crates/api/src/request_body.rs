@@ -26,6 +26,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use crate::base64_bytes;
 use crate::custom_resource;
 use crate::field_error::FieldError;
 use crate::names::quoted;
@@ -479,9 +480,16 @@ impl<'t> Reader<'t> {
             (FieldType::Quantity | FieldType::IntOrString | FieldType::Time, json) => {
                 self.read_special(json, expected)
             }
+            (FieldType::Bytes, Json::String(text)) => match base64_bytes::rewritten(text) {
+                Ok(text) => Some(text.into()),
+                Err(error) => {
+                    self.error.get_or_insert(error);
+                    None
+                }
+            },
             (FieldType::Any, json)
             | (FieldType::Bool, json @ Json::Bool(_))
-            | (FieldType::String | FieldType::Bytes, json @ Json::String(_))
+            | (FieldType::String, json @ Json::String(_))
             | (FieldType::Double, json @ Json::Number(..)) => Some(json.to_value()),
             (FieldType::Int32 | FieldType::Int64, Json::Number(number, _))
                 if fits(expected, number) =>
@@ -814,6 +822,35 @@ mod tests {
             "Pod in version \"v1\" cannot be handled as a Pod: json: cannot unmarshal number into \
              Go struct field EnvVar.spec.containers.env.value of type string"
         );
+    }
+
+    #[test]
+    fn bytes_are_base64_wherever_they_stand() {
+        let of_kind = |api_version, kind| ResourceType::of_kind(api_version, kind).expect("a type");
+        let (secrets, maps) = (of_kind("v1", "Secret"), of_kind("v1", "ConfigMap"));
+        let webhooks = of_kind(
+            "admissionregistration.k8s.io/v1",
+            "ValidatingWebhookConfiguration",
+        );
+        for (resource, body) in [
+            (secrets, json!({"data": {"a": "%%%"}})),
+            (maps, json!({"binaryData": {"a": "%%%"}})),
+            (
+                webhooks,
+                json!({"webhooks": [{"clientConfig": {"caBundle": "%%%"}}]}),
+            ),
+        ] {
+            let refused = read(resource, &body.to_string(), FieldValidation::Ignore);
+            let refused = refused.expect_err("refused");
+            let (kind, why) = (&resource.kind, "illegal base64 data at input byte 0");
+            let message = format!("{kind} in version \"v1\" cannot be handled as a {kind}: {why}");
+            assert_eq!((refused.code, refused.message), (400, message));
+            assert_eq!(read_sound(resource, &body), None);
+        }
+        let body = json!({"data": {"a": "AQ\nID"}, "stringData": {"b": "%%%"}});
+        let read = read(secrets, &body.to_string(), FieldValidation::Strict).expect("read");
+        assert_eq!(read.value["data"]["a"], "AQID");
+        assert_eq!(read.value["stringData"]["b"], "%%%");
     }
 
     #[test]

@@ -128,6 +128,80 @@ pub fn read(
     Ok(Body { value, warnings })
 }
 
+/// What Kubernetes says of a kind that it does not know. Source: `NewNotRegisteredErrForKind`,
+/// `k8s.io/apimachinery/pkg/runtime/error.go`.
+fn no_kind_registered(kind: &str, api_version: &str, scheme: &str) -> String {
+    let (kind, api_version) = (quoted(kind), quoted(api_version));
+    format!("no kind {kind} is registered for version {api_version} in scheme {scheme:?}")
+}
+
+/// Where Kubernetes keeps the types of its own API, as its errors say.
+const LEGACY_SCHEME: &str = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30";
+
+/// Why an object that a patch has made is none of the kind, if what it says of its kind is not what
+/// it was.
+///
+/// Sources: `DecodeInto` of `k8s.io/apimachinery/pkg/runtime/codec.go`,
+/// `serializer/versioning/versioning.go`; `crConverter` of `k8s.io/apiextensions-apiserver`.
+pub(crate) fn other_kind(resource: &ResourceType, patched: &Value) -> Option<String> {
+    let text = |field: &str| patched.get(field).and_then(Value::as_str);
+    let (expected, api_version) = (resource.api_version(), text("apiVersion"));
+    let api_version = api_version.filter(|it| !it.is_empty()).unwrap_or(&expected);
+    let kind = text("kind").filter(|it| !it.is_empty());
+    let kind = kind.unwrap_or(&resource.kind);
+    if (api_version, kind) == (expected.as_str(), resource.kind.as_str()) {
+        return None;
+    }
+    if resource.type_name.is_none() {
+        let why = format!("request to convert CR from an invalid group/version: {api_version}");
+        return (api_version != expected).then_some(why);
+    }
+    if !schema::is_known(api_version, kind) {
+        return Some(no_kind_registered(kind, api_version, LEGACY_SCHEME));
+    }
+    let (source, target) = (
+        internal_type(api_version, kind),
+        internal_type(&expected, &resource.kind),
+    );
+    // Other versions of a kind are the same inside.
+    let version = api_version.rsplit('/').next().unwrap_or(api_version);
+    (source != target)
+        .then(|| format!("converting ({version}.{kind}) to ({target}): unknown conversion"))
+}
+
+/// The type of Go that all versions of a kind have inside of Kubernetes, such as `core.Pod`.
+fn internal_type(api_version: &str, kind: &str) -> String {
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let package = match group {
+        "" | "events.k8s.io" => "core",
+        group => group.split('.').next().unwrap_or(group),
+    };
+    format!("{package}.{kind}")
+}
+
+/// What Go's `encoding/json` says of text that is not JSON.
+pub(crate) fn go_syntax_error(text: &str, error: &serde_json::Error) -> String {
+    let line = text.lines().nth(error.line().saturating_sub(1));
+    let found = line.and_then(|line| line.chars().nth(error.column().saturating_sub(1)));
+    let told = error.to_string();
+    let places = [
+        (
+            "key must be a string",
+            "looking for beginning of object key string",
+        ),
+        ("expected `:`", "after object key"),
+        ("expected `,` or `}`", "after object key:value pair"),
+        ("expected `,` or `]`", "after array element"),
+        ("trailing characters", "after top-level value"),
+    ];
+    let place = places.iter().find(|(ours, _)| told.starts_with(ours));
+    let place = place.map_or("looking for beginning of value", |(_, place)| place);
+    match found {
+        Some(found) if !error.is_eof() => format!("invalid character '{found}' {place}"),
+        _ => "unexpected end of JSON input".to_owned(),
+    }
+}
+
 /// An object that was read, and what strictness would say of it.
 pub(crate) struct Read {
     pub(crate) value: Value,
@@ -269,10 +343,9 @@ fn check_identity(resource: &ResourceType, tree: &Json) -> Result<(), Status> {
         if resource.type_name.is_some() && !schema::is_known(api_version, name) {
             let version = api_version.rsplit('/').next().unwrap_or(api_version);
             format!(
-                "{name} in version {version:?} cannot be handled as a {}: no kind {name:?} is \
-             registered for version {api_version:?} in scheme \
-             \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
-                resource.kind
+                "{name} in version {version:?} cannot be handled as a {}: {}",
+                resource.kind,
+                no_kind_registered(name, api_version, LEGACY_SCHEME)
             )
         } else if api_version != expected {
             format!(

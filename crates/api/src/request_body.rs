@@ -128,6 +128,62 @@ pub fn read(
     Ok(Body { value, warnings })
 }
 
+/// Reads the body of a request that says how something is to be done, such as `DeleteOptions`, whose
+/// name is that of its type. Fields that do not exist are passed over; `null` and nothing are no
+/// options at all.
+///
+/// # Errors
+///
+/// If it is not JSON, is of another kind, or has fields of the wrong type.
+pub fn read_options(type_name: &str, body: &str) -> Result<Value, Status> {
+    let no_kind = |why: String| {
+        Status::bad_request(format!(
+            "couldn't get version/kind; json parse error: {why}"
+        ))
+    };
+    let tree = Json::parse(body).map_err(|error| no_kind(go_syntax_error(body, &error)))?;
+    let reader = Reader::new(body);
+    let found = reader.found(&tree, &FieldType::Any);
+    if !matches!(tree, Json::Object(_) | Json::Null) {
+        return Err(no_kind(format!(
+            "json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \
+             \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+        )));
+    }
+    for name in ["apiVersion", "kind"] {
+        match tree.get(name) {
+            None | Some(Json::Null | Json::String(_)) => {}
+            Some(other) => {
+                let found = reader.found(other, &FieldType::Any);
+                return Err(no_kind(format!(
+                    "json: cannot unmarshal {found} into Go struct field .{name} of type string"
+                )));
+            }
+        }
+    }
+    if let Some(Json::String(kind)) = tree.get("kind")
+        && !kind.is_empty()
+        && kind != type_name
+    {
+        let version = match tree.get("apiVersion") {
+            Some(Json::String(version)) => version.as_str(),
+            _ => "v1",
+        };
+        return Err(Status::bad_request(no_kind_registered(
+            kind,
+            version,
+            "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27",
+        )));
+    }
+    let mut reader = Reader::new(body);
+    let field_type = FieldType::Object(type_name.to_owned());
+    let value = reader.read(&tree, &field_type, None);
+    match reader.error {
+        Some(error) => Err(Status::bad_request(error)),
+        None => Ok(value.unwrap_or_default()),
+    }
+}
+
 /// What Kubernetes says of a kind that it does not know. Source: `NewNotRegisteredErrForKind`,
 /// `k8s.io/apimachinery/pkg/runtime/error.go`.
 fn no_kind_registered(kind: &str, api_version: &str, scheme: &str) -> String {
@@ -924,6 +980,51 @@ mod tests {
         let read = read(secrets, &body.to_string(), FieldValidation::Strict).expect("read");
         assert_eq!(read.value["data"]["a"], "AQID");
         assert_eq!(read.value["stringData"]["b"], "%%%");
+    }
+
+    #[test]
+    fn options_are_read_leniently_but_for_their_types() {
+        let read = |body: &str| read_options("DeleteOptions", body).map_err(|it| it.message);
+        assert_eq!(read("null"), Ok(Value::Null));
+        let options = r#"{"kind": "DeleteOptions", "apiVersion": "apps/v1", "dryRun": ["All"],
+            "nosuch": 1, "propagationPolicy": null}"#;
+        let expected = json!({"kind": "DeleteOptions", "apiVersion": "apps/v1", "dryRun": ["All"]});
+        assert_eq!(read(options), Ok(expected));
+        for (body, message) in [
+            (
+                r#"{"dryRun": "All"}"#,
+                "json: cannot unmarshal string into Go struct field DeleteOptions.dryRun of type \
+                 []string",
+            ),
+            (
+                r#"{"gracePeriodSeconds": "1"}"#,
+                "json: cannot unmarshal string into Go struct field \
+                 DeleteOptions.gracePeriodSeconds of type int64",
+            ),
+            (
+                r#"{"orphanDependents": "yes"}"#,
+                "json: cannot unmarshal string into Go struct field \
+                 DeleteOptions.orphanDependents of type bool",
+            ),
+            (
+                r#"{"kind": "Pod", "apiVersion": "v1"}"#,
+                "no kind \"Pod\" is registered for version \"v1\" in scheme \
+                 \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\"",
+            ),
+            (
+                "{",
+                "couldn't get version/kind; json parse error: unexpected end of JSON input",
+            ),
+            (
+                "[]",
+                "couldn't get version/kind; json parse error: json: cannot unmarshal array into \
+                 Go value of type struct { APIVersion string \
+                 \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+                 \"json:\\\"kind,omitempty\\\"\" }",
+            ),
+        ] {
+            assert_eq!(read(body), Err(message.to_owned()), "{body}");
+        }
     }
 
     #[test]

@@ -20,6 +20,10 @@
 //! ```
 
 use std::borrow::Cow;
+use std::num::{IntErrorKind, ParseIntError};
+
+use outrank_api::names::quoted;
+use outrank_api::status::Status;
 
 /// The longest path that is read, in bytes.
 pub const PATH_BYTES_MAX: usize = 8 * 1024;
@@ -147,8 +151,35 @@ impl<'q> Query<'q> {
 
     /// Whether a parameter is there and not `false` or `0`.
     pub fn is_true(&self, name: &str) -> bool {
-        let is_there = self.0.iter().any(|(known, _)| known == name);
-        is_there && !matches!(self.get(name), "false" | "False" | "0")
+        self.flag(name).unwrap_or(false)
+    }
+
+    /// A parameter that is true or false; `None` if it is not there. All is true that is neither
+    /// `false` nor `0`.
+    ///
+    /// Source: `Convert_Slice_string_To_bool`, `k8s.io/apimachinery/pkg/runtime/conversion.go`.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        let value = self.all(name).next()?;
+        Some(!value.eq_ignore_ascii_case("false") && value != "0")
+    }
+
+    /// A parameter that is a whole number; `None` if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// 400 if it is none, in the words of Go.
+    pub fn number(&self, name: &str) -> Result<Option<i64>, Status> {
+        let Some(value) = self.all(name).next() else {
+            return Ok(None);
+        };
+        value.parse().map(Some).map_err(|error: ParseIntError| {
+            let why = match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            let value = quoted(value);
+            Status::bad_request(format!("strconv.ParseInt: parsing {value}: {why}"))
+        })
     }
 }
 
@@ -245,5 +276,26 @@ mod tests {
         assert!(!query.is_true("none"));
         assert_eq!(query.all("dryRun").collect::<Vec<_>>(), ["All", "x"]);
         assert_eq!(query.get("bad"), "%zz%");
+    }
+
+    #[test]
+    fn parameters_are_read_as_go_reads_them() {
+        let query = Query::parse("a=FALSE&b=&c=maybe&d=0&x=abc&y=&z=9223372036854775808");
+        assert_eq!(
+            ["a", "b", "c", "d", "e"].map(|it| query.flag(it)),
+            [Some(false), Some(true), Some(true), Some(false), None]
+        );
+        assert_eq!(query.number("absent"), Ok(None));
+        assert_eq!(Query::parse("n=-7").number("n"), Ok(Some(-7)));
+        for (name, message) in [
+            ("x", "strconv.ParseInt: parsing \"abc\": invalid syntax"),
+            ("y", "strconv.ParseInt: parsing \"\": invalid syntax"),
+            (
+                "z",
+                "strconv.ParseInt: parsing \"9223372036854775808\": value out of range",
+            ),
+        ] {
+            assert_eq!(query.number(name), Err(Status::bad_request(message)));
+        }
     }
 }

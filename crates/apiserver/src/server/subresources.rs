@@ -126,7 +126,16 @@ impl ApiServer {
     ///
     /// The answer, if the budget does not allow it, or the pod cannot be deleted.
     pub fn evict(&self, target: &Target, eviction: &Value, dry_run: bool) -> Result<(), Status> {
-        let mut options = DeleteOptions::read(&eviction["deleteOptions"])?;
+        let mut options = DeleteOptions::read(&eviction["deleteOptions"]);
+        let of_body = &eviction["deleteOptions"]["dryRun"];
+        if dry_run && options.dry_run && *of_body != json!(["All"]) {
+            let values = of_body.as_array().into_iter().flatten();
+            let values: Vec<&str> = values.filter_map(Value::as_str).collect();
+            return Err(Status::unknown_error(format!(
+                "Non-matching dry-run options in request and content: [All] and [{}]",
+                values.join(" ")
+            )));
+        }
         options.dry_run |= dry_run;
         let name = eviction["metadata"]["name"].as_str().unwrap_or_default();
         if !name.is_empty() && name != target.name {

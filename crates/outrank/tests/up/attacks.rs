@@ -472,14 +472,14 @@ fn patches() -> Vec<Attack> {
             ("PATCH", &victim),
             OPERATIONS,
             r#"[{"op":"add"}]"#,
-            &[400],
+            &[422],
         ),
         attack(
             "an unknown operation",
             ("PATCH", &victim),
             OPERATIONS,
             r#"[{"op":"burn","path":"/data"}]"#,
-            &[400],
+            &[422],
         ),
         attack(
             "the whole object removed",

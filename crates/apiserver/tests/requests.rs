@@ -193,6 +193,33 @@ fn bytes_that_are_none_are_not_stored() {
 }
 
 #[test]
+fn new_objects_have_no_past() {
+    let cluster = Cluster::new();
+    let map = |name: &str, field: &str, value: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, field: value}})
+    };
+    let message = "resourceVersion should not be set on objects to be created";
+    let body = map("new", "resourceVersion", "5");
+    for path in [MAPS, &format!("{MAPS}?dryRun=All")] {
+        check(&cluster.send("POST", path, JSON, &body), 500, message);
+    }
+    assert!(!cluster.is_there(&format!("{MAPS}/new")));
+    let body = map("m", "resourceVersion", "5");
+    let (code, _) = cluster.send("POST", &format!("{MAPS}?dryRun=All"), JSON, &body);
+    assert_eq!(code, 409);
+    let body = map("zero", "resourceVersion", "0");
+    assert_eq!(cluster.send("POST", MAPS, JSON, &body).0, 201);
+    let path = format!("{MAPS}/applied?fieldManager=me");
+    check(
+        &cluster.send("PATCH", &path, APPLY, &map("applied", "uid", "u-1")),
+        409,
+        "Operation cannot be fulfilled on configmaps \"applied\": uid mismatch: the provided object \
+         specified uid u-1, and no existing object was found",
+    );
+}
+
+#[test]
 fn patches_are_told_what_is_wrong_with_them() {
     let cluster = Cluster::new();
     let patch = |content_type: &str, body: Value| cluster.send("PATCH", MAP, content_type, &body);

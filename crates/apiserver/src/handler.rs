@@ -360,6 +360,12 @@ impl Call<'_> {
                 let options = self.write_options()?;
                 server.set_scale(&self.target, &options, &|_| Ok(read.value.clone()))?
             }
+            _ if self.patch_content_type() == APPLY => {
+                let (options, text) = (self.write_options()?, self.text()?);
+                let (scale, told) = server.apply_scale(&self.target, &text, &options)?;
+                warnings = told;
+                scale
+            }
             _ => {
                 let patch_type = PatchType::of_content_type(self.request.content_type);
                 let patch_type = patch_type.ok_or_else(unsupported_patch)?;

@@ -254,3 +254,54 @@ fn patches_are_told_what_is_wrong_with_them() {
          bytes",
     );
 }
+
+#[test]
+fn a_scale_is_applied_and_owned() {
+    let cluster = Cluster::new();
+    let deployments = "/apis/apps/v1/namespaces/shop/deployments";
+    let template = json!({"metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "d"}, "spec": {"replicas": 1, "template": template,
+            "selector": {"matchLabels": {"a": "b"}}}});
+    let path = format!("{deployments}/d?fieldManager=owner");
+    let (code, answer) = cluster.send("PATCH", &path, APPLY, &deployment);
+    assert_eq!(code, 201, "{answer}");
+    let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 3}});
+    let path = format!("{deployments}/d/scale?fieldManager=scaler");
+    check(
+        &cluster.send("PATCH", &path, APPLY, &scale),
+        409,
+        "Apply failed with 1 conflict: conflict with \"owner\": .spec.replicas",
+    );
+    let (code, answer) = cluster.send("PATCH", &format!("{path}&force=true"), APPLY, &scale);
+    assert_eq!(code, 200, "{answer}");
+    assert_eq!(
+        (&answer["kind"], &answer["spec"]["replicas"]),
+        (&json!("Scale"), &json!(3))
+    );
+    let (_, stored) = cluster.send_text("GET", &format!("{deployments}/d"), JSON, "");
+    assert_eq!(stored["spec"]["replicas"], 3);
+    let owners = stored["metadata"]["managedFields"].as_array().unwrap();
+    let scaler = owners.iter().find(|it| it["manager"] == "scaler").unwrap();
+    assert_eq!(
+        (
+            &scaler["operation"],
+            &scaler["apiVersion"],
+            &scaler["subresource"],
+            &scaler["fieldsV1"]
+        ),
+        (
+            &json!("Apply"),
+            &json!("apps/v1"),
+            &json!("scale"),
+            &json!({"f:spec": {"f:replicas": {}}})
+        )
+    );
+    let wrong = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
+    check(
+        &cluster.send("PATCH", &path, APPLY, &wrong),
+        400,
+        "invalid object type: apps/v1, Kind=Deployment",
+    );
+}

@@ -176,8 +176,14 @@ impl Call<'_> {
         let resource = &self.target.served.resource;
         // What is in a namespace can be listed in all of them, and not otherwise be touched.
         let is_of_all = resource.is_namespaced && self.target.namespace.is_empty();
+        // Objects are changed one by one, and made among the others.
+        let is_misplaced = match verb {
+            "update" | "patch" => self.target.name.is_empty(),
+            "create" => !self.target.name.is_empty(),
+            _ => false,
+        };
         let is_of_others = is_of_all && !matches!(verb, "list" | "watch");
-        if !resource.has_verb(verb) || is_of_others {
+        if !resource.has_verb(verb) || is_of_others || is_misplaced {
             return Err(self.not_allowed());
         }
         if !self.target.served.is_stored() {
@@ -502,7 +508,7 @@ impl Call<'_> {
         }
         let text = std::str::from_utf8(&self.request.body);
         let text = text.map_err(|_| Status::bad_request("the body is not valid UTF-8"))?;
-        Ok(text.to_owned())
+        Ok(without_half_pairs(text))
     }
 
     fn not_allowed(&self) -> Status {
@@ -561,6 +567,34 @@ impl Call<'_> {
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }
+}
+
+/// JSON text without halves of surrogate pairs (`\\ud800`), which stand for no character. Go reads
+/// each as U+FFFD. No byte changes its place.
+fn without_half_pairs(text: &str) -> String {
+    let mut whole = text.to_owned();
+    if !text.contains("\\u") {
+        return whole;
+    }
+    let unit_at = |at: usize| {
+        let digits = text.get(at..)?.strip_prefix("\\u")?.get(..4)?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut at = 0;
+    while let Some(escape) = text.get(at..).and_then(|rest| rest.find('\\')) {
+        at += escape;
+        at += match unit_at(at) {
+            // The other character of an escape is none that begins one.
+            None => 2,
+            Some(0xd800..=0xdbff) if matches!(unit_at(at + 6), Some(0xdc00..=0xdfff)) => 12,
+            Some(0xd800..=0xdfff) => {
+                whole.replace_range(at..at + 6, "\\ufffd");
+                6
+            }
+            Some(_) => 6,
+        };
+    }
+    whole
 }
 
 impl Answer {

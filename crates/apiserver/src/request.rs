@@ -64,8 +64,12 @@ impl RequestInfo {
     pub fn parse(method: &str, path: &str, query: &str) -> Self {
         let path = decoded(path, false);
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-        let resource = resource_path(&parts);
+        let watched = without_watch(&parts);
+        let resource = resource_path(watched.as_deref().unwrap_or(&parts));
         let verb = match &resource {
+            Some(_) if watched.is_some() && method == "GET" => "watch".to_owned(),
+            // Nothing else can be done at such a path.
+            Some(_) if watched.is_some() => String::new(),
             Some(resource) => verb_of(method, resource, &Query::parse(query)),
             None => method.to_ascii_lowercase(),
         };
@@ -75,6 +79,17 @@ impl RequestInfo {
             path: path.into_owned(),
         }
     }
+}
+
+/// The path of what is watched by a path of its own (`/api/v1/watch/pods`), as clients of old do.
+fn without_watch<'p>(parts: &[&'p str]) -> Option<Vec<&'p str>> {
+    let of_group = match parts {
+        ["api", _, "watch", _, ..] => 2,
+        ["apis", _, _, "watch", _, ..] => 3,
+        _ => return None,
+    };
+    let (group, rest) = parts.split_at_checked(of_group)?;
+    Some([group, rest.get(1..)?].concat())
 }
 
 fn resource_path(parts: &[&str]) -> Option<ResourcePath> {
@@ -296,6 +311,31 @@ mod tests {
             ),
         ] {
             assert_eq!(query.number(name), Err(Status::bad_request(message)));
+        }
+    }
+
+    #[test]
+    fn watches_have_paths_of_their_own() {
+        for (method, path, expected) in [
+            (
+                "GET",
+                "/api/v1/watch/namespaces/a/pods/p",
+                ["watch", "", "a", "pods", "p", ""],
+            ),
+            (
+                "GET",
+                "/apis/apps/v1/watch/deployments",
+                ["watch", "apps", "", "deployments", "", ""],
+            ),
+            ("PUT", "/api/v1/watch/nodes", ["", "", "", "nodes", "", ""]),
+            // A resource that is called so is none of these.
+            (
+                "GET",
+                "/apis/a.b/v1/watch",
+                ["list", "a.b", "", "watch", "", ""],
+            ),
+        ] {
+            assert_eq!(parts(method, path), expected, "{path}");
         }
     }
 }

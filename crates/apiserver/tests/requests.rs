@@ -160,8 +160,9 @@ fn parameters_of_lists_are_what_they_should_be() {
         check(&cluster.send_text("GET", &path, JSON, ""), 400, &message);
     }
     // Whatever is not false is true: this is a watch.
-    let path = format!("{MAPS}?watch=maybe");
-    assert_eq!(cluster.send_text("GET", &path, JSON, ""), (200, Value::Null));
+    for path in [&*format!("{MAPS}?watch=maybe"), "/api/v1/watch/nodes"] {
+        assert_eq!(cluster.send_text("GET", path, JSON, ""), (200, Value::Null));
+    }
     let (_, list) = cluster.send_text("GET", &format!("{MAPS}?watch=FALSE"), JSON, "");
     assert_eq!(list["kind"], "ConfigMapList");
 }
@@ -253,6 +254,24 @@ fn patches_are_told_what_is_wrong_with_them() {
         "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Too long: may not be more than 128 \
          bytes",
     );
+}
+
+#[test]
+fn collections_are_not_changed_as_a_whole() {
+    let cluster = Cluster::new();
+    let message = "the server does not allow this method on the requested resource";
+    for (method, path) in [("PATCH", MAPS), ("PUT", MAPS), ("POST", MAP)] {
+        check(&cluster.send(method, path, MERGE, &json!({})), 405, message);
+    }
+}
+
+#[test]
+fn half_a_pair_is_no_character() {
+    let cluster = Cluster::new();
+    let body = r#"{"metadata":{"name":"half"},"data":{"a":"\\ud800\ud800x\udc00\ud83d\ude00"}}"#;
+    let (code, answer) = cluster.send_text("POST", MAPS, JSON, body);
+    assert_eq!(code, 201, "{answer}");
+    assert_eq!(answer["data"]["a"], "\\ud800\u{fffd}x\u{fffd}\u{1f600}");
 }
 
 #[test]

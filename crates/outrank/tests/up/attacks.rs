@@ -539,6 +539,25 @@ fn queries() -> Vec<Attack> {
             "limit=99999999999999999999".to_owned(),
             &[400],
         ),
+        get(
+            "a time that is none",
+            "timeoutSeconds=abc".to_owned(),
+            &[400],
+        ),
+        attack(
+            "a deletion that is not wanted",
+            ("DELETE", &format!("{MAPS}/victim")),
+            JSON,
+            r#"{"dryRun":"All"}"#,
+            &[400],
+        ),
+        attack(
+            "a deletion that is tried otherwise",
+            ("DELETE", &format!("{MAPS}/victim?dryRun=some")),
+            JSON,
+            "",
+            &[422],
+        ),
         get("no token", "continue=%00%ff".to_owned(), &[400]),
         get(
             "a token of somewhere else",
@@ -573,7 +592,7 @@ fn queries() -> Vec<Attack> {
         get(
             "a watch beyond time",
             "watch=1&timeoutSeconds=99999999999999999999&resourceVersionMatch=Exact".to_owned(),
-            &[422],
+            &[400],
         ),
         get(
             "a table of nothing",

@@ -142,13 +142,21 @@ impl ClassRules {
     }
 
     fn check_policy(&self, class: &PriorityClass) -> Option<FieldError> {
-        // What is told is upstream's, whose clients compare texts.
-        const TOLD: [&str; 2] = [PREEMPT_LOWER_PRIORITY, NEVER];
+        // Upstream's first, and in its order: clients compare texts.
+        let all = [PREEMPT_LOWER_PRIORITY, NEVER, NON_PREEMPTIBLE];
+        let allowed = if self.non_preemptible {
+            &all[..]
+        } else {
+            &all[..2]
+        };
         match class.preemption_policy.as_deref()? {
             "" => Some(FieldError::required("preemptionPolicy", "")),
-            NON_PREEMPTIBLE if self.non_preemptible => None,
-            policy if TOLD.contains(&policy) => None,
-            policy => Some(FieldError::not_supported("preemptionPolicy", policy, &TOLD)),
+            policy if allowed.contains(&policy) => None,
+            policy => Some(FieldError::not_supported(
+                "preemptionPolicy",
+                policy,
+                allowed,
+            )),
         }
     }
 }
@@ -208,6 +216,21 @@ mod tests {
             non_preemptible: true,
         };
         assert_eq!(rules.validate(&class), []);
+    }
+
+    #[test]
+    fn all_policies_that_are_allowed_are_told() {
+        let rules = ClassRules {
+            non_preemptible: true,
+        };
+        let errors = rules.validate(&class("online", 10, Some("Foo")));
+        assert_eq!(
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            [
+                "preemptionPolicy: Unsupported value: \"Foo\": supported values: \
+              \"PreemptLowerPriority\", \"Never\", \"NonPreemptible\""
+            ]
+        );
     }
 
     #[test]

@@ -35,6 +35,7 @@
 //! ```
 
 pub mod apply;
+mod base64_bytes;
 pub mod cron;
 pub mod custom_resource;
 pub mod decode;

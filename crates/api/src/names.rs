@@ -394,7 +394,7 @@ fn pattern_error(rule: &str, pattern: &str, examples: &[&str]) -> String {
 
 /// Whether Go prints a character as it is. Rust's debug form of a character that is not
 /// the first of its string escapes just what cannot be printed.
-fn is_printable(c: char) -> bool {
+pub fn is_printable(c: char) -> bool {
     let text: String = ['a', c].iter().collect();
     text.escape_debug().count() == 2
 }

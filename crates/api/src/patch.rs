@@ -39,7 +39,9 @@ use serde_json::Value;
 
 use crate::field_error::FieldError;
 use crate::names::quoted_json;
-use crate::request_body::{Body, FieldValidation, duplicates, read_object, read_sound};
+use crate::request_body::{
+    Body, FieldValidation, duplicates, go_syntax_error, other_kind, read_object, read_sound,
+};
 use crate::resource_type::ResourceType;
 use crate::schema::{self, FieldType};
 use crate::status::{Qualified, Status};
@@ -82,7 +84,7 @@ pub fn apply(
     validation: FieldValidation,
 ) -> Result<Body, Status> {
     let changes: Value = serde_json::from_str(patch).map_err(|error| match patch_type {
-        PatchType::StrategicMerge => Status::bad_request(in_words_of_go(patch, &error)),
+        PatchType::StrategicMerge => Status::bad_request(go_syntax_error(patch, &error)),
         _ => Status::bad_request("invalid JSON patch"),
     })?;
     let mut strange = duplicates(patch);
@@ -102,7 +104,8 @@ pub fn apply(
             finish(resource, &merged, text, strange, validation)
         }
         PatchType::Json => {
-            let patched = operations::apply(live, changes)?;
+            strange.extend(operations::check_types(&changes, validation)?);
+            let patched = operations::apply(live, &changes)?;
             let text = || text_of(resource, &patched, None);
             finish(resource, &patched, text, strange, validation)
         }
@@ -131,6 +134,17 @@ fn finish(
     mut strange: Vec<String>,
     validation: FieldValidation,
 ) -> Result<Body, Status> {
+    if let Some(why) = other_kind(resource, patched) {
+        return Err(no_object(&text(), why));
+    }
+    check_custom_kind(resource, patched)?;
+    if resource.type_name.is_some() && patched.is_object() && !has_text(patched, "apiVersion") {
+        // Kubernetes reads what has no version as its own form of objects, whose fields have no
+        // names in JSON: nothing is found, not even who it is.
+        let value = Value::Object(serde_json::Map::new());
+        let warnings = Vec::new();
+        return Ok(Body { value, warnings });
+    }
     if strange.is_empty()
         && let Some(value) = read_sound(resource, patched)
     {
@@ -145,6 +159,23 @@ fn finish(
         .map_err(|why| no_object(text, why))?;
     let value = read.value;
     Ok(Body { value, warnings })
+}
+
+fn has_text(object: &Value, field: &str) -> bool {
+    let text = object.get(field).and_then(Value::as_str);
+    text.is_some_and(|it| !it.is_empty())
+}
+
+/// A custom resource keeps its kind, which is told as any other mistake of the object.
+fn check_custom_kind(resource: &ResourceType, patched: &Value) -> Result<(), Status> {
+    let text = |pointer: &str| patched.pointer(pointer).and_then(Value::as_str);
+    let kind = text("/kind").unwrap_or(&resource.kind);
+    if resource.type_name.is_some() || kind == resource.kind {
+        return Ok(());
+    }
+    let error = FieldError::invalid("kind", kind, format!("must be {}", resource.kind));
+    let name = text("/metadata/name").unwrap_or_default();
+    Err(Status::invalid(resource.qualified(), name, &[error]))
 }
 
 fn merge(live: &Value, changes: &Value) -> Result<Value, Status> {
@@ -164,29 +195,6 @@ fn merge(live: &Value, changes: &Value) -> Result<Value, Status> {
     let mut merged = live.clone();
     json_patch::merge(&mut merged, changes);
     Ok(merged)
-}
-
-/// What Go's `encoding/json` says of text that is not JSON.
-fn in_words_of_go(text: &str, error: &serde_json::Error) -> String {
-    let line = text.lines().nth(error.line().saturating_sub(1));
-    let found = line.and_then(|line| line.chars().nth(error.column().saturating_sub(1)));
-    let told = error.to_string();
-    let places = [
-        (
-            "key must be a string",
-            "looking for beginning of object key string",
-        ),
-        ("expected `:`", "after object key"),
-        ("expected `,` or `}`", "after object key:value pair"),
-        ("expected `,` or `]`", "after array element"),
-        ("trailing characters", "after top-level value"),
-    ];
-    let place = places.iter().find(|(ours, _)| told.starts_with(ours));
-    let place = place.map_or("looking for beginning of value", |(_, place)| place);
-    match found {
-        Some(found) if !error.is_eof() => format!("invalid character '{found}' {place}"),
-        _ => "unexpected end of JSON input".to_owned(),
-    }
 }
 
 fn apply_strategic(
@@ -346,6 +354,61 @@ mod tests {
         ] {
             let refused = patched(PatchType::Json, json!([operation])).expect_err("refused");
             assert_eq!((refused.code, refused.message.as_str()), (422, message));
+        }
+    }
+
+    #[test]
+    fn no_patch_makes_another_kind_of_an_object() {
+        let known = "converting (v1.Pod) to (scheduling.PriorityClass): unknown conversion";
+        let unknown = "no kind \"Whale\" is registered for version \"v1\" in scheme \
+                       \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"";
+        for (kind, why) in [("Pod", known), ("Whale", unknown)] {
+            let merge = json!({"apiVersion": "v1", "kind": kind});
+            let operations = json!([{"op": "replace", "path": "/kind", "value": kind},
+                                    {"op": "replace", "path": "/apiVersion", "value": "v1"}]);
+            for (patch_type, patch) in [(PatchType::Merge, &merge), (PatchType::Json, &operations)]
+            {
+                let refused = patched(patch_type, patch.clone()).expect_err("refused");
+                assert_eq!(refused.code, 422);
+                let start = " \"\" is invalid: patch: Invalid value: \"{";
+                assert!(refused.message.starts_with(start), "{refused}");
+                let end = format!("}}\": {why}");
+                assert!(refused.message.ends_with(&end), "{refused}");
+            }
+            // What is merged by the types of fields goes by the type of the object.
+            assert!(patched(PatchType::StrategicMerge, merge).is_ok());
+        }
+        // The kind alone may be missing, the version may not.
+        let body = patched(PatchType::Merge, json!({"kind": null})).expect("applied");
+        assert_eq!(body.value["metadata"]["name"], "high");
+        let body = patched(PatchType::Merge, json!({"apiVersion": null})).expect("applied");
+        assert_eq!(body.value, json!({}));
+    }
+
+    #[test]
+    fn patched_bytes_are_base64() {
+        let secrets = ResourceType::of_kind("v1", "Secret").expect("a type");
+        let live = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}});
+        let why = "illegal base64 data at input byte 0";
+        let merge = json!({"data": {"a": "%%%"}});
+        for (patch_type, patch, why) in [
+            (PatchType::Merge, &merge, why.to_owned()),
+            (
+                PatchType::StrategicMerge,
+                &merge,
+                format!("error decoding from json: {why}"),
+            ),
+            (
+                PatchType::Json,
+                &json!([{"op": "add", "path": "/data", "value": {"a": "%%%"}}]),
+                why.to_owned(),
+            ),
+        ] {
+            let patch = patch.to_string();
+            let refused = apply(secrets, &live, patch_type, &patch, FieldValidation::Warn);
+            let refused = refused.expect_err("refused");
+            assert_eq!(refused.code, 422);
+            assert!(refused.message.ends_with(&format!(": {why}")), "{refused}");
         }
     }
 }

@@ -26,6 +26,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use crate::base64_bytes;
 use crate::custom_resource;
 use crate::field_error::FieldError;
 use crate::names::quoted;
@@ -125,6 +126,136 @@ pub fn read(
         fields.insert("kind".to_owned(), resource.kind.as_str().into());
     }
     Ok(Body { value, warnings })
+}
+
+/// Reads the body of a request that says how something is to be done, such as `DeleteOptions`, whose
+/// name is that of its type. Fields that do not exist are passed over; `null` and nothing are no
+/// options at all.
+///
+/// # Errors
+///
+/// If it is not JSON, is of another kind, or has fields of the wrong type.
+pub fn read_options(type_name: &str, body: &str) -> Result<Value, Status> {
+    let no_kind = |why: String| {
+        Status::bad_request(format!(
+            "couldn't get version/kind; json parse error: {why}"
+        ))
+    };
+    let tree = Json::parse(body).map_err(|error| no_kind(go_syntax_error(body, &error)))?;
+    let reader = Reader::new(body);
+    let found = reader.found(&tree, &FieldType::Any);
+    if !matches!(tree, Json::Object(_) | Json::Null) {
+        return Err(no_kind(format!(
+            "json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \
+             \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+        )));
+    }
+    for name in ["apiVersion", "kind"] {
+        match tree.get(name) {
+            None | Some(Json::Null | Json::String(_)) => {}
+            Some(other) => {
+                let found = reader.found(other, &FieldType::Any);
+                return Err(no_kind(format!(
+                    "json: cannot unmarshal {found} into Go struct field .{name} of type string"
+                )));
+            }
+        }
+    }
+    if let Some(Json::String(kind)) = tree.get("kind")
+        && !kind.is_empty()
+        && kind != type_name
+    {
+        let version = match tree.get("apiVersion") {
+            Some(Json::String(version)) => version.as_str(),
+            _ => "v1",
+        };
+        return Err(Status::bad_request(no_kind_registered(
+            kind,
+            version,
+            "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27",
+        )));
+    }
+    let mut reader = Reader::new(body);
+    let field_type = FieldType::Object(type_name.to_owned());
+    let value = reader.read(&tree, &field_type, None);
+    match reader.error {
+        Some(error) => Err(Status::bad_request(error)),
+        None => Ok(value.unwrap_or_default()),
+    }
+}
+
+/// What Kubernetes says of a kind that it does not know. Source: `NewNotRegisteredErrForKind`,
+/// `k8s.io/apimachinery/pkg/runtime/error.go`.
+fn no_kind_registered(kind: &str, api_version: &str, scheme: &str) -> String {
+    let (kind, api_version) = (quoted(kind), quoted(api_version));
+    format!("no kind {kind} is registered for version {api_version} in scheme {scheme:?}")
+}
+
+/// Where Kubernetes keeps the types of its own API, as its errors say.
+const LEGACY_SCHEME: &str = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30";
+
+/// Why an object that a patch has made is none of the kind, if what it says of its kind is not what
+/// it was.
+///
+/// Sources: `DecodeInto` of `k8s.io/apimachinery/pkg/runtime/codec.go`,
+/// `serializer/versioning/versioning.go`; `crConverter` of `k8s.io/apiextensions-apiserver`.
+pub(crate) fn other_kind(resource: &ResourceType, patched: &Value) -> Option<String> {
+    let text = |field: &str| patched.get(field).and_then(Value::as_str);
+    let (expected, api_version) = (resource.api_version(), text("apiVersion"));
+    let api_version = api_version.filter(|it| !it.is_empty()).unwrap_or(&expected);
+    let kind = text("kind").filter(|it| !it.is_empty());
+    let kind = kind.unwrap_or(&resource.kind);
+    if (api_version, kind) == (expected.as_str(), resource.kind.as_str()) {
+        return None;
+    }
+    if resource.type_name.is_none() {
+        let why = format!("request to convert CR from an invalid group/version: {api_version}");
+        return (api_version != expected).then_some(why);
+    }
+    if !schema::is_known(api_version, kind) {
+        return Some(no_kind_registered(kind, api_version, LEGACY_SCHEME));
+    }
+    let (source, target) = (
+        internal_type(api_version, kind),
+        internal_type(&expected, &resource.kind),
+    );
+    // Other versions of a kind are the same inside.
+    let version = api_version.rsplit('/').next().unwrap_or(api_version);
+    (source != target)
+        .then(|| format!("converting ({version}.{kind}) to ({target}): unknown conversion"))
+}
+
+/// The type of Go that all versions of a kind have inside of Kubernetes, such as `core.Pod`.
+fn internal_type(api_version: &str, kind: &str) -> String {
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let package = match group {
+        "" | "events.k8s.io" => "core",
+        group => group.split('.').next().unwrap_or(group),
+    };
+    format!("{package}.{kind}")
+}
+
+/// What Go's `encoding/json` says of text that is not JSON.
+pub(crate) fn go_syntax_error(text: &str, error: &serde_json::Error) -> String {
+    let line = text.lines().nth(error.line().saturating_sub(1));
+    let found = line.and_then(|line| line.chars().nth(error.column().saturating_sub(1)));
+    let told = error.to_string();
+    let places = [
+        (
+            "key must be a string",
+            "looking for beginning of object key string",
+        ),
+        ("expected `:`", "after object key"),
+        ("expected `,` or `}`", "after object key:value pair"),
+        ("expected `,` or `]`", "after array element"),
+        ("trailing characters", "after top-level value"),
+    ];
+    let place = places.iter().find(|(ours, _)| told.starts_with(ours));
+    let place = place.map_or("looking for beginning of value", |(_, place)| place);
+    match found {
+        Some(found) if !error.is_eof() => format!("invalid character '{found}' {place}"),
+        _ => "unexpected end of JSON input".to_owned(),
+    }
 }
 
 /// An object that was read, and what strictness would say of it.
@@ -268,10 +399,9 @@ fn check_identity(resource: &ResourceType, tree: &Json) -> Result<(), Status> {
         if resource.type_name.is_some() && !schema::is_known(api_version, name) {
             let version = api_version.rsplit('/').next().unwrap_or(api_version);
             format!(
-                "{name} in version {version:?} cannot be handled as a {}: no kind {name:?} is \
-             registered for version {api_version:?} in scheme \
-             \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
-                resource.kind
+                "{name} in version {version:?} cannot be handled as a {}: {}",
+                resource.kind,
+                no_kind_registered(name, api_version, LEGACY_SCHEME)
             )
         } else if api_version != expected {
             format!(
@@ -479,9 +609,16 @@ impl<'t> Reader<'t> {
             (FieldType::Quantity | FieldType::IntOrString | FieldType::Time, json) => {
                 self.read_special(json, expected)
             }
+            (FieldType::Bytes, Json::String(text)) => match base64_bytes::rewritten(text) {
+                Ok(text) => Some(text.into()),
+                Err(error) => {
+                    self.error.get_or_insert(error);
+                    None
+                }
+            },
             (FieldType::Any, json)
             | (FieldType::Bool, json @ Json::Bool(_))
-            | (FieldType::String | FieldType::Bytes, json @ Json::String(_))
+            | (FieldType::String, json @ Json::String(_))
             | (FieldType::Double, json @ Json::Number(..)) => Some(json.to_value()),
             (FieldType::Int32 | FieldType::Int64, Json::Number(number, _))
                 if fits(expected, number) =>
@@ -814,6 +951,80 @@ mod tests {
             "Pod in version \"v1\" cannot be handled as a Pod: json: cannot unmarshal number into \
              Go struct field EnvVar.spec.containers.env.value of type string"
         );
+    }
+
+    #[test]
+    fn bytes_are_base64_wherever_they_stand() {
+        let of_kind = |api_version, kind| ResourceType::of_kind(api_version, kind).expect("a type");
+        let (secrets, maps) = (of_kind("v1", "Secret"), of_kind("v1", "ConfigMap"));
+        let webhooks = of_kind(
+            "admissionregistration.k8s.io/v1",
+            "ValidatingWebhookConfiguration",
+        );
+        for (resource, body) in [
+            (secrets, json!({"data": {"a": "%%%"}})),
+            (maps, json!({"binaryData": {"a": "%%%"}})),
+            (
+                webhooks,
+                json!({"webhooks": [{"clientConfig": {"caBundle": "%%%"}}]}),
+            ),
+        ] {
+            let refused = read(resource, &body.to_string(), FieldValidation::Ignore);
+            let refused = refused.expect_err("refused");
+            let (kind, why) = (&resource.kind, "illegal base64 data at input byte 0");
+            let message = format!("{kind} in version \"v1\" cannot be handled as a {kind}: {why}");
+            assert_eq!((refused.code, refused.message), (400, message));
+            assert_eq!(read_sound(resource, &body), None);
+        }
+        let body = json!({"data": {"a": "AQ\nID"}, "stringData": {"b": "%%%"}});
+        let read = read(secrets, &body.to_string(), FieldValidation::Strict).expect("read");
+        assert_eq!(read.value["data"]["a"], "AQID");
+        assert_eq!(read.value["stringData"]["b"], "%%%");
+    }
+
+    #[test]
+    fn options_are_read_leniently_but_for_their_types() {
+        let read = |body: &str| read_options("DeleteOptions", body).map_err(|it| it.message);
+        assert_eq!(read("null"), Ok(Value::Null));
+        let options = r#"{"kind": "DeleteOptions", "apiVersion": "apps/v1", "dryRun": ["All"],
+            "nosuch": 1, "propagationPolicy": null}"#;
+        let expected = json!({"kind": "DeleteOptions", "apiVersion": "apps/v1", "dryRun": ["All"]});
+        assert_eq!(read(options), Ok(expected));
+        for (body, message) in [
+            (
+                r#"{"dryRun": "All"}"#,
+                "json: cannot unmarshal string into Go struct field DeleteOptions.dryRun of type \
+                 []string",
+            ),
+            (
+                r#"{"gracePeriodSeconds": "1"}"#,
+                "json: cannot unmarshal string into Go struct field \
+                 DeleteOptions.gracePeriodSeconds of type int64",
+            ),
+            (
+                r#"{"orphanDependents": "yes"}"#,
+                "json: cannot unmarshal string into Go struct field \
+                 DeleteOptions.orphanDependents of type bool",
+            ),
+            (
+                r#"{"kind": "Pod", "apiVersion": "v1"}"#,
+                "no kind \"Pod\" is registered for version \"v1\" in scheme \
+                 \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\"",
+            ),
+            (
+                "{",
+                "couldn't get version/kind; json parse error: unexpected end of JSON input",
+            ),
+            (
+                "[]",
+                "couldn't get version/kind; json parse error: json: cannot unmarshal array into \
+                 Go value of type struct { APIVersion string \
+                 \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+                 \"json:\\\"kind,omitempty\\\"\" }",
+            ),
+        ] {
+            assert_eq!(read(body), Err(message.to_owned()), "{body}");
+        }
     }
 
     #[test]

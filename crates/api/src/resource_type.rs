@@ -136,21 +136,55 @@ impl From<ObjectKind> for &'static ResourceType {
 
 /// The type of scales, which are no resource of their own: a part of others.
 pub fn scale() -> &'static ResourceType {
-    static SCALE: LazyLock<ResourceType> = LazyLock::new(|| ResourceType {
-        group: "autoscaling".to_owned(),
-        version: "v1".to_owned(),
-        kind: "Scale".to_owned(),
-        plural: "scales".to_owned(),
-        singular: "scale".to_owned(),
+    static SCALE: LazyLock<ResourceType> = LazyLock::new(|| part("autoscaling/v1", "Scale"));
+    &SCALE
+}
+
+/// The type of evictions, which are asked for at a pod.
+pub fn eviction() -> &'static ResourceType {
+    static EVICTION: LazyLock<ResourceType> = LazyLock::new(|| part("policy/v1", "Eviction"));
+    &EVICTION
+}
+
+/// The type of evictions as clients asked for them before `policy/v1`.
+pub fn eviction_of_old() -> &'static ResourceType {
+    static EVICTION: LazyLock<ResourceType> = LazyLock::new(|| ResourceType {
+        version: "v1beta1".to_owned(),
+        ..eviction().clone()
+    });
+    &EVICTION
+}
+
+/// The type of bindings, which are made at a pod or by themselves.
+pub fn binding() -> &'static ResourceType {
+    static BINDING: LazyLock<ResourceType> = LazyLock::new(|| part("v1", "Binding"));
+    &BINDING
+}
+
+/// The type of requests for tokens, which are made at a service account.
+pub fn token_request() -> &'static ResourceType {
+    static TOKEN_REQUEST: LazyLock<ResourceType> =
+        LazyLock::new(|| part("authentication.k8s.io/v1", "TokenRequest"));
+    &TOKEN_REQUEST
+}
+
+/// A type that is served as a part of others.
+fn part(api_version: &str, kind: &str) -> ResourceType {
+    let (group, version) = split_api_version(api_version);
+    ResourceType {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: kind.to_owned(),
+        plural: format!("{}s", kind.to_lowercase()),
+        singular: kind.to_lowercase(),
         short_names: Vec::new(),
         categories: Vec::new(),
         is_namespaced: true,
         verbs: Vec::new(),
         subresources: Vec::new(),
-        type_name: schema::type_of("autoscaling/v1", "Scale"),
+        type_name: schema::type_of(api_version, kind),
         schema: None,
-    });
-    &SCALE
+    }
 }
 
 /// Group and version of `apps/v1` or `v1`.

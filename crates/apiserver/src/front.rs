@@ -241,10 +241,11 @@ impl Front {
             return self.components(call);
         }
         if kind == "Binding" {
-            let body = call.read_any("v1", "Binding")?;
-            return call.bind_named_in(&body);
+            let read = call.read_as(resource)?;
+            return Ok(call.bind_named_in(&read.value)?.warned(read.warnings));
         }
-        let body = call.read_any(&resource.api_version(), kind)?;
+        let read = call.read_as(resource)?;
+        let body = read.value;
         let (user, rights) = (call.user(), self.read_rights());
         let answer = match kind {
             "SelfSubjectAccessReview" => reviews::self_subject_access_review(body, user, &rights)?,
@@ -260,7 +261,7 @@ impl Front {
             }
             _ => return Err(handler::no_such_resource()),
         };
-        Ok(Answer::value(201, &answer))
+        Ok(Answer::value(201, &answer).warned(read.warnings))
     }
 
     /// Makes a token for a service account.

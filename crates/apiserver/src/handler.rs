@@ -6,15 +6,17 @@
 use bytes::Bytes;
 use outrank_api::patch::PatchType;
 use outrank_api::request_body::{self, FieldValidation};
+use outrank_api::resource_type::{self, ResourceType};
 use outrank_api::status::{Reason, Status};
 use outrank_store::Entry;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::answer::{self, Answer};
 use crate::authentication::User;
 use crate::front::Front;
 use crate::media_type::{Accepted, Sent, Shape};
 use crate::request::{Query, RequestInfo, ResourcePath};
+use crate::request_options::{self, Writing};
 use crate::server::delete::{DeleteOptions, Deleted};
 use crate::server::read::{ListOptions, Listed};
 use crate::server::watch::WatchOptions;
@@ -174,7 +176,14 @@ impl Call<'_> {
         let resource = &self.target.served.resource;
         // What is in a namespace can be listed in all of them, and not otherwise be touched.
         let is_of_all = resource.is_namespaced && self.target.namespace.is_empty();
-        if !resource.has_verb(verb) || is_of_all && !matches!(verb, "list" | "watch") {
+        // Objects are changed one by one, and made among the others.
+        let is_misplaced = match verb {
+            "update" | "patch" => self.target.name.is_empty(),
+            "create" => !self.target.name.is_empty(),
+            _ => false,
+        };
+        let is_of_others = is_of_all && !matches!(verb, "list" | "watch");
+        if !resource.has_verb(verb) || is_of_others || is_misplaced {
             return Err(self.not_allowed());
         }
         if !self.target.served.is_stored() {
@@ -231,36 +240,20 @@ impl Call<'_> {
     }
 
     fn patch(&self) -> Result<Answer, Status> {
-        let options = self.write_options()?;
         let server = &self.front.server;
-        let content_type = self.request.content_type;
         let (user, front) = (self.request.user, self.front);
         let check = |new: &Value, live: &Value| {
             let live = Some(live).filter(|it| !it.is_null());
             front.check_rights(user, &self.target, new, live)
         };
-        if content_type.split(';').next().unwrap_or_default().trim() == APPLY {
-            if self.query.get("fieldManager").is_empty() {
-                return Err(patch_options_invalid(
-                    "fieldManager",
-                    "Required value: is required for apply patch",
-                    "FieldValueRequired",
-                ));
-            }
-            let text = self.text()?;
+        if self.patch_content_type() == APPLY {
+            let (options, text) = (self.write_options()?, self.text()?);
             let written = server.apply(&self.target, &text, &options, &check)?;
             return Ok(self.written(written, Vec::new()));
         }
-        let patch_type = PatchType::of_content_type(content_type);
+        let patch_type = PatchType::of_content_type(self.request.content_type);
         let patch_type = patch_type.ok_or_else(unsupported_patch)?;
-        if !self.query.get("force").is_empty() {
-            return Err(patch_options_invalid(
-                "force",
-                "Forbidden: may not be specified for non-apply patch",
-                "FieldValueForbidden",
-            ));
-        }
-        let text = self.text()?;
+        let (options, text) = (self.write_options()?, self.text()?);
         let written = server.patch(&self.target, patch_type, &text, &options, &check)?;
         Ok(self.written(written, Vec::new()))
     }
@@ -317,24 +310,22 @@ impl Call<'_> {
                 Ok(self.written(written, read.warnings))
             }
             ("binding", "create") => {
-                let body = self.read_any("v1", "Binding")?;
-                server.bind(target, &body, &self.write_options()?)?;
-                Ok(Answer::success(201))
+                let read = self.read_as(resource_type::binding())?;
+                server.bind(target, &read.value, &self.write_options()?)?;
+                Ok(Answer::success(201).warned(read.warnings))
             }
             ("eviction", "create") => {
-                let body = self.read_any("policy/v1", "Eviction")?;
+                let read = self.read_as(self.eviction_type()?)?;
                 let dry_run = self.write_options()?.dry_run;
-                server.evict(target, &body, dry_run)?;
-                Ok(Answer::success(201))
+                server.evict(target, &read.value, dry_run)?;
+                Ok(Answer::success(201).warned(read.warnings))
             }
             ("scale", "get") => Ok(Answer::value(200, &server.scale(target)?)),
             ("scale", "update" | "patch") => self.set_scale(verb),
             ("token", "create") => {
-                let body = self.read_any("authentication.k8s.io/v1", "TokenRequest")?;
-                Ok(Answer::value(
-                    201,
-                    &self.front.request_token(target, &body)?,
-                ))
+                let read = self.read_as(resource_type::token_request())?;
+                let token = self.front.request_token(target, &read.value)?;
+                Ok(Answer::value(201, &token).warned(read.warnings))
             }
             ("log", "get") => self.log(),
             ("exec" | "attach" | "portforward" | "proxy", _) => {
@@ -355,19 +346,36 @@ impl Call<'_> {
         }
     }
 
+    /// Clients of old ask for evictions in another version, which has the same fields.
+    fn eviction_type(&self) -> Result<&'static ResourceType, Status> {
+        let body: Value = serde_json::from_str(&self.body_text()?).unwrap_or_default();
+        Ok(match body["apiVersion"].as_str() {
+            Some("policy/v1beta1") => resource_type::eviction_of_old(),
+            _ => resource_type::eviction(),
+        })
+    }
+
     fn set_scale(&self, verb: &str) -> Result<Answer, Status> {
-        let options = self.write_options()?;
         let server = &self.front.server;
-        let scale_type = outrank_api::resource_type::scale();
+        let scale_type = resource_type::scale();
+        let mut warnings = Vec::new();
         let scale = match verb {
             "update" => {
-                let body = self.read_any("autoscaling/v1", "Scale")?;
-                server.set_scale(&self.target, &options, &|_| Ok(body.clone()))?
+                let read = self.read_as(scale_type)?;
+                warnings = read.warnings;
+                let options = self.write_options()?;
+                server.set_scale(&self.target, &options, &|_| Ok(read.value.clone()))?
+            }
+            _ if self.patch_content_type() == APPLY => {
+                let (options, text) = (self.write_options()?, self.text()?);
+                let (scale, told) = server.apply_scale(&self.target, &text, &options)?;
+                warnings = told;
+                scale
             }
             _ => {
                 let patch_type = PatchType::of_content_type(self.request.content_type);
                 let patch_type = patch_type.ok_or_else(unsupported_patch)?;
-                let text = self.text()?;
+                let (options, text) = (self.write_options()?, self.text()?);
                 let validation = options.field_validation;
                 server.set_scale(&self.target, &options, &|old| {
                     outrank_api::patch::apply(scale_type, old, patch_type, &text, validation)
@@ -375,7 +383,7 @@ impl Call<'_> {
                 })?
             }
         };
-        Ok(Answer::value(200, &scale))
+        Ok(Answer::value(200, &scale).warned(warnings))
     }
 
     /// Nothing really runs, so nothing is logged; who asks for a container that is not there is
@@ -437,86 +445,54 @@ impl Call<'_> {
     }
 
     fn write_options(&self) -> Result<WriteOptions, Status> {
-        let dry_run = dry_run(self.query)?;
-        let validation = self.query.get("fieldValidation");
-        let field_validation = FieldValidation::parse(validation).ok_or_else(|| {
-            Status::unprocessable(format!(
-                "CreateOptions.meta.k8s.io \"\" is invalid: fieldValidation: Invalid value: \
-                 {validation:?}: unsupported value, supported values: \"Ignore\", \"Strict\", \
-                 \"Warn\""
-            ))
-        })?;
-        Ok(WriteOptions {
-            manager: manager(self.query, self.request.user_agent)?,
-            dry_run,
-            field_validation,
-            force: self.query.is_true("force"),
-            is_applied: false,
-        })
+        let writing = match self.request.method {
+            "PUT" => Writing::Update,
+            "PATCH" if self.patch_content_type() == APPLY => Writing::Apply,
+            "PATCH" => Writing::Patch,
+            _ => Writing::Create,
+        };
+        request_options::write_options(self.query, self.request.user_agent, writing)
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, Status> {
         let body = match self.request.body.is_empty() {
-            true => Value::Null,
-            false => self.read_any("v1", "DeleteOptions")?,
+            true => None,
+            false => {
+                let text = self.body_text()?;
+                Some(request_body::read_options("DeleteOptions", &text)?)
+            }
         };
-        let mut options = DeleteOptions::read(&body)?;
-        options.dry_run |= dry_run(self.query)?;
-        if let Ok(seconds) = self.query.get("gracePeriodSeconds").parse() {
-            options.grace_seconds = Some(seconds);
-        }
-        match self.query.get("propagationPolicy") {
-            "" => {}
-            policy => options.propagation = Some(policy.to_owned()),
-        }
-        Ok(options)
+        request_options::delete_options(body, self.query)
+    }
+
+    fn patch_content_type(&self) -> &str {
+        let content_type = self.request.content_type.split(';').next();
+        content_type.unwrap_or_default().trim()
     }
 
     /// The body as an object of the type that is served.
     fn read_body(&self) -> Result<request_body::Body, Status> {
-        let resource = &self.target.served.resource;
-        let validation = self.write_options()?.field_validation;
-        match Sent::of(self.request.content_type) {
-            Some(Sent::Protobuf) => {
-                let value = self.read_protobuf()?;
-                let text = value.to_string();
-                request_body::read(resource, &text, FieldValidation::Ignore)
-            }
-            Some(_) => request_body::read(resource, &self.text()?, validation),
-            None => Err(unsupported_body()),
-        }
+        self.read_as(&self.target.served.resource)
     }
 
-    /// The body as an object that is not stored.
-    pub(crate) fn read_any(&self, api_version: &str, kind: &str) -> Result<Value, Status> {
-        let mut value = match Sent::of(self.request.content_type) {
-            Some(Sent::Protobuf) => self.read_protobuf()?,
-            Some(_) => serde_json::from_str(&self.text()?).map_err(|error| {
-                Status::bad_request(format!(
-                    "couldn't get version/kind; json parse error: {error}"
-                ))
-            })?,
-            None => return Err(unsupported_body()),
+    /// The body as an object of a type.
+    pub(crate) fn read_as(&self, resource: &ResourceType) -> Result<request_body::Body, Status> {
+        let validation = self.write_options()?.field_validation;
+        let text = self.body_text()?;
+        let validation = match Sent::of(self.request.content_type) {
+            Some(Sent::Protobuf) => FieldValidation::Ignore,
+            _ => validation,
         };
-        let Value::Object(fields) = &mut value else {
-            return Err(Status::bad_request(format!(
-                "a {kind} must be a JSON object"
-            )));
-        };
-        let given = fields
-            .get("kind")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        if !given.is_empty() && given != kind {
-            return Err(Status::bad_request(format!(
-                "{given} cannot be handled as a {kind}"
-            )));
+        request_body::read(resource, &text, validation)
+    }
+
+    /// The body as JSON text, whatever form it was sent in.
+    fn body_text(&self) -> Result<String, Status> {
+        match Sent::of(self.request.content_type) {
+            Some(Sent::Protobuf) => Ok(self.read_protobuf()?.to_string()),
+            Some(_) => self.text(),
+            None => Err(unsupported_body()),
         }
-        fields.insert("kind".to_owned(), json!(kind));
-        fields
-            .entry("apiVersion")
-            .or_insert_with(|| json!(api_version));
-        Ok(value)
     }
 
     fn read_protobuf(&self) -> Result<Value, Status> {
@@ -532,7 +508,7 @@ impl Call<'_> {
         }
         let text = std::str::from_utf8(&self.request.body);
         let text = text.map_err(|_| Status::bad_request("the body is not valid UTF-8"))?;
-        Ok(text.to_owned())
+        Ok(without_half_pairs(text))
     }
 
     fn not_allowed(&self) -> Status {
@@ -593,6 +569,42 @@ impl Call<'_> {
     }
 }
 
+/// JSON text without halves of surrogate pairs (`\\ud800`), which stand for no character. Go reads
+/// each as U+FFFD. No byte changes its place.
+fn without_half_pairs(text: &str) -> String {
+    let mut whole = text.to_owned();
+    if !text.contains("\\u") {
+        return whole;
+    }
+    let unit_at = |at: usize| {
+        let digits = text.get(at..)?.strip_prefix("\\u")?.get(..4)?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut at = 0;
+    while let Some(escape) = text.get(at..).and_then(|rest| rest.find('\\')) {
+        at += escape;
+        at += match unit_at(at) {
+            // The other character of an escape is none that begins one.
+            None => 2,
+            Some(0xd800..=0xdbff) if matches!(unit_at(at + 6), Some(0xdc00..=0xdfff)) => 12,
+            Some(0xd800..=0xdfff) => {
+                whole.replace_range(at..at + 6, "\\ufffd");
+                6
+            }
+            Some(_) => 6,
+        };
+    }
+    whole
+}
+
+impl Answer {
+    /// The same with what the client is warned of.
+    pub(crate) fn warned(mut self, warnings: Vec<String>) -> Self {
+        self.warnings.extend(warnings);
+        self
+    }
+}
+
 /// YAML as JSON text; JSON is YAML, too.
 fn yaml_as_json(body: &[u8]) -> Result<String, Status> {
     // Files may be compressed, bodies may not: what they hold then has no limit.
@@ -605,46 +617,6 @@ fn yaml_as_json(body: &[u8]) -> Result<String, Status> {
         Ok([value]) => Ok(value.to_string()),
         Err(_) => Err(Status::bad_request("the body must be one document of YAML")),
     }
-}
-
-fn dry_run(query: &Query<'_>) -> Result<bool, Status> {
-    let mut is_dry = false;
-    for value in query.all("dryRun") {
-        match value {
-            "" => {}
-            "All" => is_dry = true,
-            other => {
-                return Err(Status::unprocessable(format!(
-                    "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: \
-                     {other:?}: supported values: \"All\""
-                )));
-            }
-        }
-    }
-    Ok(is_dry)
-}
-
-/// The name of a client: as it calls itself, or the first word of its user agent.
-///
-/// Source: `managerOrUserAgent`, `k8s.io/apiserver/pkg/endpoints/handlers/create.go`.
-fn manager(query: &Query<'_>, user_agent: &str) -> Result<String, Status> {
-    const CHARACTERS_MAX: usize = 128;
-    let named = query.get("fieldManager");
-    if named.chars().count() > CHARACTERS_MAX {
-        return Err(Status::unprocessable(format!(
-            "CreateOptions.meta.k8s.io \"\" is invalid: fieldManager: Too long: may not be more \
-             than {CHARACTERS_MAX} bytes"
-        )));
-    }
-    if !named.is_empty() {
-        return Ok(named.to_owned());
-    }
-    let name = user_agent.split('/').next().unwrap_or_default();
-    let shown = name
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(CHARACTERS_MAX);
-    Ok(shown.collect())
 }
 
 fn unsupported_body() -> Status {
@@ -661,26 +633,6 @@ fn unsupported_patch() -> Status {
         reason: Some(Reason::UnsupportedMediaType),
         message: "415: Unsupported Media Type".to_owned(),
         details: Some(Box::default()),
-        ..Status::bad_request("")
-    }
-}
-
-fn patch_options_invalid(field: &str, why: &str, reason: &str) -> Status {
-    let cause = outrank_api::status::StatusCause {
-        reason: reason.to_owned(),
-        message: why.to_owned(),
-        field: field.to_owned(),
-    };
-    Status {
-        code: 422,
-        reason: Some(Reason::Invalid),
-        message: format!("PatchOptions.meta.k8s.io \"\" is invalid: {field}: {why}"),
-        details: Some(Box::new(outrank_api::status::StatusDetails {
-            group: "meta.k8s.io".to_owned(),
-            kind: "PatchOptions".to_owned(),
-            causes: vec![cause],
-            ..Default::default()
-        })),
         ..Status::bad_request("")
     }
 }

@@ -62,6 +62,7 @@ mod metrics;
 pub mod openapi;
 mod private_file;
 pub mod request;
+mod request_options;
 pub mod selectable_fields;
 mod self_description;
 pub mod served_types;

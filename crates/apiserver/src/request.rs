@@ -20,6 +20,10 @@
 //! ```
 
 use std::borrow::Cow;
+use std::num::{IntErrorKind, ParseIntError};
+
+use outrank_api::names::quoted;
+use outrank_api::status::Status;
 
 /// The longest path that is read, in bytes.
 pub const PATH_BYTES_MAX: usize = 8 * 1024;
@@ -60,8 +64,12 @@ impl RequestInfo {
     pub fn parse(method: &str, path: &str, query: &str) -> Self {
         let path = decoded(path, false);
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-        let resource = resource_path(&parts);
+        let watched = without_watch(&parts);
+        let resource = resource_path(watched.as_deref().unwrap_or(&parts));
         let verb = match &resource {
+            Some(_) if watched.is_some() && method == "GET" => "watch".to_owned(),
+            // Nothing else can be done at such a path.
+            Some(_) if watched.is_some() => String::new(),
             Some(resource) => verb_of(method, resource, &Query::parse(query)),
             None => method.to_ascii_lowercase(),
         };
@@ -71,6 +79,17 @@ impl RequestInfo {
             path: path.into_owned(),
         }
     }
+}
+
+/// The path of what is watched by a path of its own (`/api/v1/watch/pods`), as clients of old do.
+fn without_watch<'p>(parts: &[&'p str]) -> Option<Vec<&'p str>> {
+    let of_group = match parts {
+        ["api", _, "watch", _, ..] => 2,
+        ["apis", _, _, "watch", _, ..] => 3,
+        _ => return None,
+    };
+    let (group, rest) = parts.split_at_checked(of_group)?;
+    Some([group, rest.get(1..)?].concat())
 }
 
 fn resource_path(parts: &[&str]) -> Option<ResourcePath> {
@@ -147,8 +166,35 @@ impl<'q> Query<'q> {
 
     /// Whether a parameter is there and not `false` or `0`.
     pub fn is_true(&self, name: &str) -> bool {
-        let is_there = self.0.iter().any(|(known, _)| known == name);
-        is_there && !matches!(self.get(name), "false" | "False" | "0")
+        self.flag(name).unwrap_or(false)
+    }
+
+    /// A parameter that is true or false; `None` if it is not there. All is true that is neither
+    /// `false` nor `0`.
+    ///
+    /// Source: `Convert_Slice_string_To_bool`, `k8s.io/apimachinery/pkg/runtime/conversion.go`.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        let value = self.all(name).next()?;
+        Some(!value.eq_ignore_ascii_case("false") && value != "0")
+    }
+
+    /// A parameter that is a whole number; `None` if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// 400 if it is none, in the words of Go.
+    pub fn number(&self, name: &str) -> Result<Option<i64>, Status> {
+        let Some(value) = self.all(name).next() else {
+            return Ok(None);
+        };
+        value.parse().map(Some).map_err(|error: ParseIntError| {
+            let why = match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            let value = quoted(value);
+            Status::bad_request(format!("strconv.ParseInt: parsing {value}: {why}"))
+        })
     }
 }
 
@@ -245,5 +291,51 @@ mod tests {
         assert!(!query.is_true("none"));
         assert_eq!(query.all("dryRun").collect::<Vec<_>>(), ["All", "x"]);
         assert_eq!(query.get("bad"), "%zz%");
+    }
+
+    #[test]
+    fn parameters_are_read_as_go_reads_them() {
+        let query = Query::parse("a=FALSE&b=&c=maybe&d=0&x=abc&y=&z=9223372036854775808");
+        assert_eq!(
+            ["a", "b", "c", "d", "e"].map(|it| query.flag(it)),
+            [Some(false), Some(true), Some(true), Some(false), None]
+        );
+        assert_eq!(query.number("absent"), Ok(None));
+        assert_eq!(Query::parse("n=-7").number("n"), Ok(Some(-7)));
+        for (name, message) in [
+            ("x", "strconv.ParseInt: parsing \"abc\": invalid syntax"),
+            ("y", "strconv.ParseInt: parsing \"\": invalid syntax"),
+            (
+                "z",
+                "strconv.ParseInt: parsing \"9223372036854775808\": value out of range",
+            ),
+        ] {
+            assert_eq!(query.number(name), Err(Status::bad_request(message)));
+        }
+    }
+
+    #[test]
+    fn watches_have_paths_of_their_own() {
+        for (method, path, expected) in [
+            (
+                "GET",
+                "/api/v1/watch/namespaces/a/pods/p",
+                ["watch", "", "a", "pods", "p", ""],
+            ),
+            (
+                "GET",
+                "/apis/apps/v1/watch/deployments",
+                ["watch", "apps", "", "deployments", "", ""],
+            ),
+            ("PUT", "/api/v1/watch/nodes", ["", "", "", "nodes", "", ""]),
+            // A resource that is called so is none of these.
+            (
+                "GET",
+                "/apis/a.b/v1/watch",
+                ["list", "a.b", "", "watch", "", ""],
+            ),
+        ] {
+            assert_eq!(parts(method, path), expected, "{path}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::base64_bytes;
 use crate::names::quoted;
 use crate::quantity::Quantity;
 use crate::request_body::{Read, may_tell_more};
@@ -116,7 +117,11 @@ fn convert_scalar(value: Value, expected: &FieldType) -> Result<Value, String> {
         (FieldType::Any | FieldType::Time, other) => Ok(other),
         (FieldType::IntOrString, other) if is_number || other.is_string() => Ok(other),
         (FieldType::Bool, other @ Value::Bool(_)) => Ok(other),
-        (FieldType::String | FieldType::Bytes, other @ Value::String(_)) => Ok(other),
+        (FieldType::String, other @ Value::String(_)) => Ok(other),
+        (FieldType::Bytes, Value::String(text)) => match base64_bytes::rewritten(&text) {
+            Ok(text) => Ok(text.into()),
+            Err(why) => Err(format!("error decoding from json: {why}")),
+        },
         (FieldType::Double, other @ Value::Number(_)) => Ok(other),
         (FieldType::Int32 | FieldType::Int64, Value::Number(number)) if is_whole => {
             Ok(wrapped(expected, &number))

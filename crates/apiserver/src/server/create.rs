@@ -96,11 +96,16 @@ impl ApiServer {
         check_depth(&value)?;
         loop {
             let quotas = Quotas::of(self, target, &value, None, options.dry_run)?;
+            // What is tried only is looked up first.
+            if !options.dry_run {
+                check_unversioned(&value, options)?;
+            }
             if self.store().get(key).is_some() {
                 let resource = target.served.resource.resource();
                 return Err(Status::already_exists(resource, &key.name));
             }
             if options.dry_run {
+                check_unversioned(&value, options)?;
                 return Ok(Arc::new(StoredObject::new(&key.resource, value)));
             }
             let count = quotas.charges.len();
@@ -129,6 +134,23 @@ impl ApiServer {
             self.0.addresses.allocate(value)?;
         }
         custom_types::check(self.store(), name, stored, value, None, &self.now())
+    }
+}
+
+/// A new object has no version yet. What is no version at all is passed over; so are those of
+/// objects that are applied, whose author cannot know whether they are there.
+///
+/// Source: `Create` in `k8s.io/apiserver/pkg/storage/etcd3/store.go` and
+/// `pkg/registry/generic/registry/dryrun.go`.
+fn check_unversioned(value: &Value, options: &WriteOptions) -> Result<(), Status> {
+    let version = value.pointer("/metadata/resourceVersion");
+    let version = version.and_then(Value::as_str).unwrap_or_default();
+    let has_version = version.parse::<u64>().is_ok_and(|version| version > 0);
+    match has_version && !options.is_applied {
+        false => Ok(()),
+        true => Err(Status::unknown_error(
+            "resourceVersion should not be set on objects to be created",
+        )),
     }
 }
 

@@ -53,7 +53,6 @@ impl ApiServer {
     ///
     /// The answer, if the request is refused.
     pub fn delete(&self, target: &Target, options: &DeleteOptions) -> Result<Deleted, Status> {
-        options.check()?;
         loop {
             let entry = self.get(target)?;
             let live = entry.value.to_value(&target.served.stored);
@@ -147,61 +146,20 @@ impl ApiServer {
 }
 
 impl DeleteOptions {
-    /// Reads a body of kind DeleteOptions, or none.
-    ///
-    /// # Errors
-    ///
-    /// If fields have the wrong type.
-    pub fn read(body: &Value) -> Result<Self, Status> {
-        let wrong = |field: &str, expected: &str| {
-            Status::bad_request(format!(
-                "DeleteOptions: {field} must be {expected} (json: cannot unmarshal)"
-            ))
-        };
-        let text = |field: &str, value: &Value| match value {
-            Value::Null => Ok(None),
-            Value::String(text) => Ok(Some(text.clone())),
-            _ => Err(wrong(field, "a string")),
-        };
-        let grace_seconds = match &body["gracePeriodSeconds"] {
-            Value::Null => None,
-            value => Some(
-                value
-                    .as_i64()
-                    .ok_or_else(|| wrong("gracePeriodSeconds", "a whole number"))?,
-            ),
-        };
-        let orphan = match &body["orphanDependents"] {
-            Value::Bool(true) => Some("Orphan".to_owned()),
-            Value::Bool(false) => Some("Background".to_owned()),
-            _ => None,
-        };
-        let preconditions = &body["preconditions"];
-        let dry_run = body["dryRun"].as_array().is_some_and(|it| !it.is_empty());
-        Ok(Self {
-            grace_seconds,
-            propagation: text("propagationPolicy", &body["propagationPolicy"])?.or(orphan),
-            uid: text("preconditions.uid", &preconditions["uid"])?,
-            resource_version: text(
-                "preconditions.resourceVersion",
-                &preconditions["resourceVersion"],
-            )?,
-            dry_run,
-        })
-    }
-
-    fn check(&self) -> Result<(), Status> {
-        let policy = self.propagation.as_deref().unwrap_or("Background");
-        if ["Background", "Foreground", "Orphan"].contains(&policy) {
-            return Ok(());
+    /// Options from an object of kind DeleteOptions whose fields have their types, or from `null`.
+    pub fn read(options: &Value) -> Self {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let orphan = options["orphanDependents"].as_bool();
+        let orphan = orphan.map(|it| if it { "Orphan" } else { "Background" }.to_owned());
+        let preconditions = &options["preconditions"];
+        let dry_run = options["dryRun"].as_array();
+        Self {
+            grace_seconds: options["gracePeriodSeconds"].as_i64(),
+            propagation: text(&options["propagationPolicy"]).or(orphan),
+            uid: text(&preconditions["uid"]),
+            resource_version: text(&preconditions["resourceVersion"]),
+            dry_run: dry_run.is_some_and(|it| !it.is_empty()),
         }
-        let supported = ["Foreground", "Background", "Orphan", "nil"];
-        let why = format!(
-            "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Invalid value: \
-             {policy:?}: supported values: {}",
-            supported.map(|it| format!("\"{it}\"")).join(", ")
-        );
-        Err(Status::unprocessable(why))
     }
 
     /// Whether the object of this name is the one that is meant.

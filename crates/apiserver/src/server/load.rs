@@ -45,6 +45,10 @@ impl ApiServer {
             subresource: String::new(),
         };
         if !was_stored {
+            // Its version was that of another cluster.
+            if let Some(metadata) = object["metadata"].as_object_mut() {
+                metadata.remove("resourceVersion");
+            }
             let options = WriteOptions {
                 manager: "outrank".to_owned(),
                 ..WriteOptions::default()

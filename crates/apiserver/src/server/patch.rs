@@ -77,6 +77,7 @@ impl ApiServer {
                     return Err(Status::not_found(resource, &target.name));
                 }
                 let new = apply(None)?;
+                check_no_uid(target, &new.value)?;
                 check(&new.value, &Value::Null)?;
                 match self.create(target, new.value, options) {
                     Err(status) if status.reason == Some(Reason::AlreadyExists) => continue,
@@ -109,6 +110,23 @@ fn in_general(mut status: Status) -> Status {
         status.details = Some(Box::default());
     }
     status
+}
+
+/// An object that has an identity was there once, and is not now. Source: `applyPatch`,
+/// `k8s.io/apiserver/pkg/endpoints/handlers/patch.go`.
+fn check_no_uid(target: &Target, new: &Value) -> Result<(), Status> {
+    let uid = new.pointer("/metadata/uid").and_then(Value::as_str);
+    match uid.unwrap_or_default() {
+        "" => Ok(()),
+        uid => {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object \
+                 was found"
+            );
+            let resource = target.served.resource.resource();
+            Err(Status::conflict(resource, &target.name, why))
+        }
+    }
 }
 
 /// A change cannot give an object another name.

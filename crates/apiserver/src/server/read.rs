@@ -156,14 +156,8 @@ impl ListOptions {
     ///
     /// The answer, if one of them is wrong.
     pub fn read(query: &Query<'_>, target: &Target) -> Result<Self, Status> {
-        let limit = match query.get("limit") {
-            "" => 0,
-            text => text.parse::<i64>().map_err(|_| {
-                Status::bad_request(format!(
-                    "strconv.ParseInt: parsing {text:?}: invalid syntax"
-                ))
-            })?,
-        };
+        query.number("timeoutSeconds")?;
+        let limit = query.number("limit")?.unwrap_or(0);
         let options = Self {
             selection: selection(query, target)?,
             limit: usize::try_from(limit).unwrap_or(0),
@@ -183,7 +177,7 @@ impl ListOptions {
         };
         const MATCH: &str = "resourceVersionMatch";
         if query.is_true("watch") {
-            let wants_initial_events = !query.get("sendInitialEvents").is_empty();
+            let wants_initial_events = query.flag("sendInitialEvents").is_some();
             match version_match {
                 "NotOlderThan" if wants_initial_events => {}
                 _ if wants_initial_events => forbid(
@@ -198,7 +192,7 @@ impl ListOptions {
                 ),
             }
         } else {
-            if !query.get("sendInitialEvents").is_empty() {
+            if query.flag("sendInitialEvents").is_some() {
                 forbid(
                     "sendInitialEvents",
                     "sendInitialEvents is forbidden for list",

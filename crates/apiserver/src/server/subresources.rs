@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use outrank_admission::pod_topology_labels::KEYS;
 use outrank_api::decode::{Object, ObjectKind, decode_value};
 use outrank_api::field_error::FieldError;
+use outrank_api::metadata;
 use outrank_api::names::{joined_errors, quoted};
-use outrank_api::resource_type::ResourceType;
-use outrank_api::status::{Qualified, Reason, Status, StatusDetails};
-use outrank_api::types::{Pod, PodDisruptionBudget};
+use outrank_api::resource_type::{self, ResourceType};
+use outrank_api::server_side_apply::{self, ApplyWrite};
+use outrank_api::status::{Qualified, Reason, Status, StatusCause, StatusDetails};
+use outrank_api::types::{ObjectMeta, Pod, PodDisruptionBudget};
 use outrank_controllers::eviction::{self, Denial};
 use outrank_store::{CommitError, Entry, Key, Operation};
 use serde_json::{Value, json};
@@ -17,6 +19,7 @@ use super::delete::{DeleteOptions, Deleted};
 use super::{ApiServer, Target, WriteOptions, Written, with_version};
 use crate::lookups::entries_within;
 use crate::stored_object::StoredObject;
+use crate::versions;
 
 /// Kinds of which the number of replicas is a subresource: where it is wanted, where it is told,
 /// and where the selector is.
@@ -93,7 +96,16 @@ impl ApiServer {
     pub fn evict(&self, target: &Target, eviction: &Value, dry_run: bool) -> Result<(), Status> {
         self.admit_part(target, dry_run)?;
         check_named_as(target, eviction, "Eviction")?;
-        let mut options = DeleteOptions::read(&eviction["deleteOptions"])?;
+        let mut options = DeleteOptions::read(&eviction["deleteOptions"]);
+        let of_body = &eviction["deleteOptions"]["dryRun"];
+        if dry_run && options.dry_run && *of_body != json!(["All"]) {
+            let values = of_body.as_array().into_iter().flatten();
+            let values: Vec<&str> = values.filter_map(Value::as_str).collect();
+            return Err(Status::unknown_error(format!(
+                "Non-matching dry-run options in request and content: [All] and [{}]",
+                values.join(" ")
+            )));
+        }
         options.dry_run |= dry_run;
         loop {
             let entry = self.get(target)?;
@@ -222,36 +234,64 @@ impl ApiServer {
                 &target.name,
             ));
         };
-        let kind = Qualified {
-            group: "autoscaling",
-            name: "Scale",
-        };
         let written = self.modify(target, options, &|live| {
             let old = paths.scale_of(live);
             let new = change(&old)?;
+            check_scale(target, &new, live)?;
             let replicas = new["spec"]["replicas"].as_i64().unwrap_or(0);
-            if replicas < 0 {
-                let error = FieldError::invalid(
-                    "spec.replicas",
-                    replicas,
-                    "must be greater than or equal to 0",
-                );
-                return Err(Status::invalid(kind, &target.name, &[error]));
-            }
-            let version = &new["metadata"]["resourceVersion"];
-            if version.as_str().is_some_and(|it| !it.is_empty())
-                && *version != live["metadata"]["resourceVersion"]
-            {
-                return Err(Status::modified_since(
-                    target.served.resource.resource(),
-                    &target.name,
-                ));
-            }
             let mut changed = live.clone();
             set_pointer(&mut changed, &paths.wanted, replicas.into());
             Ok((changed, Vec::new()))
         })?;
         Ok(paths.scale_of(&written.object.to_value(&target.served.stored)))
+    }
+
+    /// Applies a configuration of a scale, YAML or JSON: server-side apply. What it says is owned
+    /// as a part of the object that is scaled. Also what the client is warned of.
+    ///
+    /// # Errors
+    ///
+    /// The answer, if the request is refused, with the conflicts if there are any.
+    pub fn apply_scale(
+        &self,
+        target: &Target,
+        text: &str,
+        options: &WriteOptions,
+    ) -> Result<(Value, Vec<String>), Status> {
+        let served = &target.served;
+        let paths = ScalePaths::of(target)
+            .ok_or_else(|| Status::not_found(served.resource.resource(), &target.name))?;
+        let now = self.now();
+        let options = &WriteOptions {
+            is_applied: true,
+            ..options.clone()
+        };
+        let write = ApplyWrite {
+            manager: &options.manager,
+            force: options.force,
+            subresource: "",
+            now: &now,
+        };
+        // Applied to nothing it is what it says itself, if it is a scale at all.
+        let scale_type = resource_type::scale();
+        let validation = options.field_validation;
+        let scale = server_side_apply::apply_body(scale_type, None, text, validation, write)?;
+        check_scale_name(target, &scale.value)?;
+        let write = ApplyWrite {
+            subresource: "scale",
+            ..write
+        };
+        let written = self.modify(target, options, &|live| {
+            check_scale(target, &scale.value, live)?;
+            let live = versions::to_served(&served.resource, &served.stored, live.clone());
+            let configuration = paths.configuration_of(target, &scale.value);
+            let new =
+                server_side_apply::apply(&served.resource, Some(&live), configuration, write)?;
+            let new = versions::to_stored(&served.resource, &served.stored, new);
+            Ok((new, Vec::new()))
+        })?;
+        let scale_of_new = paths.scale_of(&written.object.to_value(&served.stored));
+        Ok((scale_of_new, scale.warnings))
     }
 
     /// Sets the finalizers of a namespace, and lets it go if none is left.
@@ -391,6 +431,36 @@ fn refused_eviction(denial: &Denial) -> Status {
     }
 }
 
+/// Whether a scale may take the place of that of an object.
+fn check_scale(target: &Target, new: &Value, live: &Value) -> Result<(), Status> {
+    let replicas = new["spec"]["replicas"].as_i64().unwrap_or(0);
+    if replicas < 0 {
+        let rule = "must be greater than or equal to 0";
+        let error = FieldError::invalid("spec.replicas", replicas, rule);
+        let kind = resource_type::scale().qualified();
+        return Err(Status::invalid(kind, &target.name, &[error]));
+    }
+    let version = new["metadata"]["resourceVersion"].as_str();
+    let version = version.filter(|it| !it.is_empty());
+    if version.is_some_and(|it| live["metadata"]["resourceVersion"] != json!(it)) {
+        let resource = target.served.resource.resource();
+        return Err(Status::modified_since(resource, &target.name));
+    }
+    Ok(())
+}
+
+/// A scale that has a name has that of its object.
+fn check_scale_name(target: &Target, scale: &Value) -> Result<(), Status> {
+    let metadata = ObjectMeta {
+        name: match scale["metadata"]["name"].as_str() {
+            None | Some("") => target.name.clone(),
+            Some(name) => name.to_owned(),
+        },
+        ..ObjectMeta::default()
+    };
+    metadata::check_name(&metadata, &target.name)
+}
+
 /// Where the numbers of a scale are in an object.
 struct ScalePaths {
     wanted: String,
@@ -418,6 +488,17 @@ impl ScalePaths {
             has: "/status/replicas".to_owned(),
             selector: "/spec/selector".to_owned(),
         })
+    }
+
+    /// What a configuration of a scale says of the object that is scaled.
+    fn configuration_of(&self, target: &Target, scale: &Value) -> Value {
+        let resource = &target.served.resource;
+        let mut configuration = json!({"apiVersion": resource.api_version(),
+            "kind": resource.kind, "metadata": {"name": target.name}});
+        if let Some(replicas) = scale.pointer("/spec/replicas") {
+            set_pointer(&mut configuration, &self.wanted, replicas.clone());
+        }
+        configuration
     }
 
     fn scale_of(&self, object: &Value) -> Value {

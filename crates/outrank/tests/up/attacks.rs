@@ -330,8 +330,8 @@ fn no_text() -> Vec<Attack> {
             "half a pair",
             ("POST", MAPS),
             JSON,
-            br#"{"data":{"a":"\ud800"}}"#.to_vec(),
-            &[400],
+            br#"{"metadata":{"name":"half"},"data":{"a":"\ud800"}}"#.to_vec(),
+            &[201],
         ),
         attack("a NUL", ("POST", MAPS), YAML, b"a: b\0c".to_vec(), &[400]),
         attack("nothing", ("POST", MAPS), JSON, "", &[400]),
@@ -472,14 +472,14 @@ fn patches() -> Vec<Attack> {
             ("PATCH", &victim),
             OPERATIONS,
             r#"[{"op":"add"}]"#,
-            &[400],
+            &[422],
         ),
         attack(
             "an unknown operation",
             ("PATCH", &victim),
             OPERATIONS,
             r#"[{"op":"burn","path":"/data"}]"#,
-            &[400],
+            &[422],
         ),
         attack(
             "the whole object removed",
@@ -539,6 +539,25 @@ fn queries() -> Vec<Attack> {
             "limit=99999999999999999999".to_owned(),
             &[400],
         ),
+        get(
+            "a time that is none",
+            "timeoutSeconds=abc".to_owned(),
+            &[400],
+        ),
+        attack(
+            "a deletion that is not wanted",
+            ("DELETE", &format!("{MAPS}/victim")),
+            JSON,
+            r#"{"dryRun":"All"}"#,
+            &[400],
+        ),
+        attack(
+            "a deletion that is tried otherwise",
+            ("DELETE", &format!("{MAPS}/victim?dryRun=some")),
+            JSON,
+            "",
+            &[422],
+        ),
         get("no token", "continue=%00%ff".to_owned(), &[400]),
         get(
             "a token of somewhere else",
@@ -573,7 +592,7 @@ fn queries() -> Vec<Attack> {
         get(
             "a watch beyond time",
             "watch=1&timeoutSeconds=99999999999999999999&resourceVersionMatch=Exact".to_owned(),
-            &[422],
+            &[400],
         ),
         get(
             "a table of nothing",

@@ -9,7 +9,7 @@ use outrank_api::metadata;
 use outrank_api::names::{joined_errors, quoted};
 use outrank_api::resource_type::{self, ResourceType};
 use outrank_api::server_side_apply::{self, ApplyWrite};
-use outrank_api::status::{Qualified, Reason, Status, StatusCause, StatusDetails};
+use outrank_api::status::{Qualified, Reason, Status, StatusDetails};
 use outrank_api::types::{ObjectMeta, Pod, PodDisruptionBudget};
 use outrank_controllers::eviction::{self, Denial};
 use outrank_store::{CommitError, Entry, Key, Operation};

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -160,6 +161,23 @@ pub(crate) fn main(arguments: &Up) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Tells once when the disk takes no more writes, and when it takes them again.
+async fn tell_of_failures(cluster: &Cluster) {
+    let mut told = None;
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let failure = cluster.server().store().failure();
+        match &failure {
+            Some(error) if told.is_none() => tell(&format!("outrank: {error}")),
+            None if told.is_some() => {
+                tell("outrank: there is room on the disk again; writing goes on")
+            }
+            _ => {}
+        }
+        told = failure;
+    }
+}
+
 async fn run(arguments: &Up) -> Result<()> {
     let cluster = Cluster::start(config_of(arguments)?).await?;
     let address = reachable(cluster.address());
@@ -169,7 +187,10 @@ async fn run(arguments: &Up) -> Result<()> {
          kubectl get nodes\n",
         written.display()
     ));
-    wait_for_end().await?;
+    tokio::select! {
+        ended = wait_for_end() => ended?,
+        () = tell_of_failures(&cluster) => {}
+    }
     tell("Ending ...");
     cluster.stop().await;
     if arguments.merge_kubeconfig {

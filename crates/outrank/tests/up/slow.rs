@@ -108,12 +108,12 @@ fn slow_clients_hold_nothing_for_long() {
 }
 
 /// Watches that never read, and large events: each watch alone would hold 2.7 MB of them.
-const WATCHES: usize = 300;
+const WATCHES: usize = 150;
 const LARGE_BYTES: usize = 900_000;
 
 /// How much more memory the program may take for all of them, in MiB: the objects themselves, with
 /// what was sent of them, and what a connection takes.
-const WATCHES_MIB_MAX: u64 = 250;
+const WATCHES_MIB_MAX: u64 = 200;
 
 #[test]
 fn watches_that_do_not_read_share_large_events() {

@@ -255,6 +255,13 @@ pub fn watch(
     }
 }
 
+/// Objects with at least so many bytes are told to all watches as the same text. Smaller ones are
+/// copied, several into one piece.
+const SHARED_BYTES_MIN: usize = 16 * 1024;
+
+/// What a line of [`EventWriter::shared_line`] ends with.
+pub(crate) const LINE_END: &[u8] = b"}\n";
+
 /// Writes the events of a watch, a line each.
 pub struct EventWriter {
     served: ServedType,
@@ -268,26 +275,14 @@ pub struct EventWriter {
 impl EventWriter {
     /// Adds a line for an event.
     pub fn write(&mut self, out: &mut Vec<u8>, event: &WatchEvent, now: i64) {
-        let (name, object) = match event {
-            WatchEvent::Added(_, object) => ("ADDED", object),
-            WatchEvent::Modified(_, object) => ("MODIFIED", object),
-            WatchEvent::Deleted(_, object) => ("DELETED", object),
-            WatchEvent::Bookmark {
-                version,
-                ends_initial_events,
-            } => return self.write_bookmark(out, *version, *ends_initial_events),
-            WatchEvent::Error(status) => {
-                let status = serde_json::to_value(status).unwrap_or_default();
-                return write_line(out, &json!({"type": "ERROR", "object": status}));
-            }
+        let Some((name, object)) = event.object() else {
+            return self.write_notice(out, event);
         };
         match self.shape {
             Shape::Whole => {
-                out.extend_from_slice(b"{\"type\":\"");
-                out.extend_from_slice(name.as_bytes());
-                out.extend_from_slice(b"\",\"object\":");
+                out.extend_from_slice(line_start(name).as_bytes());
                 write_object(out, &self.served, object);
-                out.extend_from_slice(b"}\n");
+                out.extend_from_slice(LINE_END);
             }
             Shape::Metadata(version) => {
                 let value = partial(&served_value(&self.served, object), version);
@@ -301,6 +296,18 @@ impl EventWriter {
         }
     }
 
+    /// The line of a large object that is told as it is stored: what stands before its text, and the
+    /// text, of which the first byte is not told. [`LINE_END`] follows. None for other events.
+    pub(crate) fn shared_line<'a>(&self, event: &'a WatchEvent) -> Option<(String, &'a Bytes)> {
+        let (name, object) = event.object()?;
+        let text = object.json();
+        let is_shared = matches!(self.shape, Shape::Whole)
+            && text.len() >= SHARED_BYTES_MIN
+            && is_served_as_stored(&self.served);
+        let head = || format!("{}{},", line_start(name), object_start(&self.served));
+        is_shared.then(|| (head(), text))
+    }
+
     /// The table of one object. Only the first says what the columns are.
     fn table_of(&mut self, value: &Value, version: TableVersion, now: i64) -> Value {
         let is_first = !std::mem::replace(&mut self.has_columns, true);
@@ -309,6 +316,21 @@ impl EventWriter {
             include_object: self.include_object,
         };
         table::event_table(&self.columns, value, is_first, &options, now)
+    }
+
+    /// Adds a line for an event that has no object.
+    fn write_notice(&self, out: &mut Vec<u8>, event: &WatchEvent) {
+        match event {
+            WatchEvent::Bookmark {
+                version,
+                ends_initial_events,
+            } => self.write_bookmark(out, *version, *ends_initial_events),
+            WatchEvent::Error(status) => {
+                let status = serde_json::to_value(status).unwrap_or_default();
+                write_line(out, &json!({"type": "ERROR", "object": status}));
+            }
+            _ => {}
+        }
     }
 
     fn write_bookmark(&self, out: &mut Vec<u8>, version: u64, ends_initial_events: bool) {
@@ -329,6 +351,10 @@ impl EventWriter {
         }
         write_line(out, &json!({"type": "BOOKMARK", "object": object}));
     }
+}
+
+fn line_start(name: &str) -> String {
+    format!("{{\"type\":\"{name}\",\"object\":")
 }
 
 fn write_line(out: &mut Vec<u8>, value: &Value) {
@@ -353,13 +379,7 @@ fn write_object(out: &mut Vec<u8>, served: &ServedType, object: &StoredObject) {
         out.extend_from_slice(served_value(served, object).to_string().as_bytes());
         return;
     }
-    let resource = &served.resource;
-    let head = format!(
-        "{{\"kind\":\"{}\",\"apiVersion\":\"{}\"",
-        resource.kind,
-        resource.api_version()
-    );
-    out.extend_from_slice(head.as_bytes());
+    out.extend_from_slice(object_start(served).as_bytes());
     match object.json().get(1..) {
         Some(rest) if rest != b"}" => {
             out.push(b',');
@@ -367,6 +387,16 @@ fn write_object(out: &mut Vec<u8>, served: &ServedType, object: &StoredObject) {
         }
         _ => out.push(b'}'),
     }
+}
+
+/// What an object begins with. The text of a stored object follows, without its first byte.
+fn object_start(served: &ServedType) -> String {
+    let resource = &served.resource;
+    format!(
+        "{{\"kind\":\"{}\",\"apiVersion\":\"{}\"",
+        resource.kind,
+        resource.api_version()
+    )
 }
 
 /// An object in a list, where its kind is not said again.

@@ -304,7 +304,13 @@ impl Front {
             .find_map(|it| Some((*it, path.strip_prefix(*it)?)));
         match health {
             Some((check, "" | "/")) => return self.health(check, request.query),
-            Some((_, "/ping" | "/store")) => return Answer::text(200, "ok"),
+            Some((_, "/ping")) => return Answer::text(200, "ok"),
+            Some((check, "/store")) => {
+                return match self.store_trouble(check) {
+                    None => Answer::text(200, "ok"),
+                    Some(trouble) => Answer::text(500, format!("store failed: {trouble}\n")),
+                };
+            }
             _ => {}
         }
         if path == "/metrics" {
@@ -329,21 +335,39 @@ impl Front {
     }
 
     fn health(&self, check: &str, query: &str) -> Answer {
-        let is_ready = self.is_ready.load(Ordering::SeqCst) || check == "/livez";
-        let code = if is_ready { 200 } else { 500 };
-        let is_verbose = crate::request::Query::parse(query).is_true("verbose");
-        if is_ready && !is_verbose {
+        let has_started = self.is_ready.load(Ordering::SeqCst) || check == "/livez";
+        let checks = [
+            ("ping", None),
+            ("store", self.store_trouble(check)),
+            ("started", (!has_started).then_some("starting")),
+        ];
+        let is_well = checks.iter().all(|(_, trouble)| trouble.is_none());
+        if is_well && !crate::request::Query::parse(query).is_true("verbose") {
             return Answer::text(200, "ok");
         }
-        let mark = if is_ready {
-            "[+]started ok"
+        let line = |(name, trouble): &(&str, Option<&str>)| match trouble {
+            None => format!("[+]{name} ok\n"),
+            Some(trouble) => format!("[-]{name} failed: {trouble}\n"),
+        };
+        let lines: String = checks.iter().map(line).collect();
+        let (code, verdict) = if is_well {
+            (200, "passed")
         } else {
-            "[-]started failed: starting"
+            (500, "failed")
         };
         let name = check.trim_start_matches('/');
-        let verdict = if is_ready { "passed" } else { "failed" };
-        let text = format!("[+]ping ok\n[+]store ok\n{mark}\n{name} check {verdict}\n");
-        Answer::text(code, text)
+        Answer::text(code, format!("{lines}{name} check {verdict}\n"))
+    }
+
+    /// Why the store takes no writes, without names of files: anybody may ask. `/livez` says whether
+    /// it is of use to start the program anew, and against a full disk it is not.
+    fn store_trouble(&self, check: &str) -> Option<&'static str> {
+        let failure = self.server.store().failure()?;
+        match failure.is_full {
+            true if check == "/livez" => None,
+            true => Some("the disk is full, nothing can be written"),
+            false => Some("the disk has failed, nothing can be written until the next start"),
+        }
     }
 
     fn components(&self, call: &Call<'_>) -> Result<Answer, Status> {

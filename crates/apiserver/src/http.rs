@@ -6,6 +6,7 @@
 //! so; others are answered on.
 
 mod body;
+mod event_memory;
 mod limits;
 mod patient_stream;
 
@@ -26,7 +27,7 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use outrank_api::status::{Reason, Status, warning_header};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use uuid::Uuid;
@@ -37,6 +38,7 @@ use crate::handler;
 use crate::request::RequestInfo;
 
 pub use body::AnswerBody;
+use body::Stage;
 pub use limits::Limits;
 use limits::Permits;
 use patient_stream::PatientStream;
@@ -152,9 +154,15 @@ async fn serve_connection(
     let certificate = certificates.and_then(|it| it.first()).map(|it| it.to_vec());
     let certificate: Option<Arc<[u8]>> = certificate.map(Into::into);
     let limits = shared.limits.clone();
+    // Told by an answer that nobody reads: what was sent of it is held as long as the connection.
+    let given_up = Arc::new(Notify::new());
+    let end = given_up.clone();
     let service = service_fn(move |request| {
-        let (shared, certificate) = (shared.clone(), certificate.clone());
-        async move { Ok::<_, Infallible>(respond(&shared, certificate.as_deref(), request).await) }
+        let (shared, certificate, end) = (shared.clone(), certificate.clone(), end.clone());
+        async move {
+            let certificate = certificate.as_deref();
+            Ok::<_, Infallible>(respond(&shared, certificate, &end, request).await)
+        }
     });
     let mut builder = Builder::new(TokioExecutor::new());
     builder
@@ -172,12 +180,16 @@ async fn serve_connection(
         .keep_alive_interval(limits.keep_alive)
         .keep_alive_timeout(limits.keep_alive_timeout);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
-    let _ = watcher.watch(connection.into_owned()).await;
+    tokio::select! {
+        _ = watcher.watch(connection.into_owned()) => {}
+        () = given_up.notified() => {}
+    }
 }
 
 async fn respond(
     shared: &Arc<Shared>,
     certificate: Option<&[u8]>,
+    end: &Arc<Notify>,
     request: Request<Incoming>,
 ) -> Response<AnswerBody> {
     let accepts_gzip = accepts_gzip(request.headers());
@@ -205,15 +217,20 @@ async fn respond(
             match bytes.len() > body::PIECE_BYTES {
                 false => AnswerBody::whole(bytes),
                 true => match shared.permits.answer(bytes.len()) {
-                    Some(permit) => AnswerBody::pieces(bytes, permit),
+                    Some(room) => AnswerBody::pieces(room.counts(bytes), end.clone()),
                     None => refuse(&mut response),
                 },
             }
         }
         Body::Watch(watch) => match shared.permits.watch() {
             Some(permit) => {
-                let clock = shared.front.server.clock().clone();
-                AnswerBody::watch(*watch, clock, shared.is_ending.clone(), permit)
+                let stage = Stage {
+                    clock: shared.front.server.clock().clone(),
+                    is_ending: shared.is_ending.clone(),
+                    memory: shared.permits.events.clone(),
+                    end: end.clone(),
+                };
+                AnswerBody::watch(*watch, stage, permit)
             }
             None => refuse(&mut response),
         },

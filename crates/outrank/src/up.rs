@@ -164,6 +164,23 @@ pub(crate) fn main(arguments: &Up) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Tells once when the disk takes no more writes, and when it takes them again.
+async fn tell_of_failures(cluster: &Cluster) {
+    let mut told = None;
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let failure = cluster.server().store().failure();
+        match &failure {
+            Some(error) if told.is_none() => tell(&format!("outrank: {error}")),
+            None if told.is_some() => {
+                tell("outrank: there is room on the disk again; writing goes on")
+            }
+            _ => {}
+        }
+        told = failure;
+    }
+}
+
 async fn run(arguments: &Up) -> Result<()> {
     let cluster = Cluster::start(config_of(arguments)?).await?;
     let address = reachable(cluster.address());
@@ -182,7 +199,10 @@ async fn run(arguments: &Up) -> Result<()> {
          kubectl get nodes\n{context}",
         written.display()
     ));
-    wait_for_end().await?;
+    tokio::select! {
+        ended = wait_for_end() => ended?,
+        () = tell_of_failures(&cluster) => {}
+    }
     tell("Ending ...");
     cluster.stop().await;
     if let Some(name) = merged {

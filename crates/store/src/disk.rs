@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use redb::backends::FileBackend;
 use redb::{
@@ -16,13 +17,16 @@ use redb::{
 
 use crate::commit_slots::{HEADER_BYTES, other_is_newer};
 use crate::format::{FORMAT, FormatError, META, OBJECTS, bring_up_to_date};
-use crate::guarded_file::{GuardedFile, Slot};
+use crate::guarded_file::{GuardedFile, Slot, Trouble};
+use crate::lock::lock;
 use crate::resource::Prepared;
 use crate::{DiskError, Key, OpenError};
 
 const FILE: &str = "objects.redb";
 const NEW_FILE: &str = "objects.redb.new";
 const LOCK: &str = "lock";
+/// Is there for a moment, to see whether a disk that was full has room.
+const ROOM_FILE: &str = "room";
 
 /// All objects are in memory anyway, so the database needs little for itself.
 const CACHE_BYTES: usize = 32 << 20;
@@ -33,9 +37,15 @@ const MOST_VERSION: u64 = u64::MAX / 2;
 /// An open store on disk.
 pub(crate) struct Disk {
     // Closed before the lock is given up.
-    database: Database,
+    open: Mutex<Option<Open>>,
     file: PathBuf,
     _lock: File,
+}
+
+/// The database, and its file.
+struct Open {
+    database: Database,
+    guarded: GuardedFile,
 }
 
 /// What to do with each object that is found: its key, version and bytes, or why that is wrong.
@@ -58,11 +68,9 @@ impl Disk {
         }
         // What the database library does not expect of a damaged file, it answers with a panic.
         let opened = catch_unwind(AssertUnwindSafe(|| open_sound(&file, visit)));
-        let (database, version) = opened.unwrap_or_else(|_| {
-            Err(damaged(&file, "reading it has failed in an unexpected way"))
-        })?;
+        let (open, version) = opened.unwrap_or_else(|_| Err(unexpected(&file)))?;
         let disk = Self {
-            database,
+            open: Mutex::new(Some(open)),
             file,
             _lock: lock,
         };
@@ -71,15 +79,85 @@ impl Disk {
 
     /// Writes all of `batch` or nothing, and returns when it is on the disk.
     pub(crate) fn write<T>(&self, batch: &[Prepared<T>]) -> Result<(), DiskError> {
-        let error = |reason: String| DiskError {
-            file: self.file.clone(),
-            reason,
+        let open = lock(&self.open);
+        let Some(open) = open.as_ref() else {
+            return Err(self.error("it is closed", Trouble::Unknown));
         };
-        match catch_unwind(AssertUnwindSafe(|| write(&self.database, batch))) {
-            Ok(written) => written.map_err(|reason| error(reason.to_string())),
-            Err(_) => Err(error("the database has failed".to_owned())),
+        let error = match catch_unwind(AssertUnwindSafe(|| write(&open.database, batch))) {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error,
+            Err(_) => return Err(self.error("the database has failed", Trouble::Unknown)),
+        };
+        let trouble = match &error {
+            redb::Error::Io(error) if Trouble::of(error) == Trouble::Full => open.guarded.trouble(),
+            _ => None,
+        };
+        Err(self.error(&error.to_string(), trouble.unwrap_or(Trouble::Unknown)))
+    }
+
+    /// Opens the database anew, after there was no room for a write, if there is room for so many
+    /// bytes now. Returns the newest version on the disk.
+    ///
+    /// The database refuses everything after a write that failed, and so it should: it does not know
+    /// what of it is in the file. But that can be found out, as after the end of a process. As no
+    /// flush has failed, the system has dropped nothing that was written; so what is read now is
+    /// what will be on the disk after a further flush. And what is read is whole commits, as always.
+    pub(crate) fn open_again(&self, bytes: u64) -> Result<u64, DiskError> {
+        // As long as nothing is changed, whatever is wrong may be better the next time.
+        let still_full = |error: io::Error| self.error(&error.to_string(), Trouble::Full);
+        find_room(&self.file, bytes).map_err(still_full)?;
+        let mut open = lock(&self.open);
+        let closed = open.take();
+        if catch_unwind(AssertUnwindSafe(|| drop(closed))).is_err() {
+            return Err(self.error("closing it has failed", Trouble::Unknown));
+        }
+        let file = private().open(&self.file).map_err(still_full)?;
+        let flushed = file.sync_all();
+        flushed.map_err(|error| self.error(&error.to_string(), Trouble::Unknown))?;
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            open_sound(&self.file, &mut |_, _, _| Ok(()))
+        }));
+        match opened.unwrap_or_else(|_| Err(unexpected(&self.file))) {
+            Ok((opened, version)) => {
+                *open = Some(opened);
+                Ok(version)
+            }
+            Err(error) => {
+                let trouble = match &error {
+                    OpenError::Io { source, .. } => Trouble::of(source),
+                    _ => Trouble::Unknown,
+                };
+                Err(self.error(&error.to_string(), trouble))
+            }
         }
     }
+
+    fn error(&self, reason: &str, trouble: Trouble) -> DiskError {
+        DiskError {
+            file: self.file.clone(),
+            reason: reason.to_owned(),
+            is_full: trouble == Trouble::Full,
+        }
+    }
+}
+
+/// Writes so many bytes beside a file, and removes them.
+fn find_room(file: &Path, bytes: u64) -> io::Result<()> {
+    #[cfg(test)]
+    if crate::small_disk::is_full() {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    let path = file.with_file_name(ROOM_FILE);
+    let written = private()
+        .create(true)
+        .truncate(true)
+        .open(&path)
+        .and_then(|mut room| {
+            io::copy(&mut io::repeat(1).take(bytes), &mut room)?;
+            room.sync_all()
+        });
+    let removed = fs::remove_file(&path);
+    written.and(removed)
 }
 
 fn write<T>(database: &Database, batch: &[Prepared<T>]) -> Result<(), redb::Error> {
@@ -209,14 +287,14 @@ fn builder() -> Builder {
 }
 
 /// Opens the file, without changing it unless all is right.
-fn open_sound(file: &Path, visit: &mut Visit<'_>) -> Result<(Database, u64), OpenError> {
+fn open_sound(file: &Path, visit: &mut Visit<'_>) -> Result<(Open, u64), OpenError> {
     let (database, guarded) = open_newest(file)?;
     bring_up_to_date(&database).map_err(|error| format_error(file, error))?;
     let version = load(&database, file, visit)?;
     guarded
         .release()
         .map_err(|source| io_error("write", file, source))?;
-    Ok((database, version))
+    Ok((Open { database, guarded }, version))
 }
 
 /// The database with the newest commit of the file that is whole.
@@ -295,6 +373,10 @@ fn damaged(file: &Path, reason: &str) -> OpenError {
         file: file.to_owned(),
         reason: reason.to_owned(),
     }
+}
+
+fn unexpected(file: &Path) -> OpenError {
+    damaged(file, "reading it has failed in an unexpected way")
 }
 
 fn format_error(file: &Path, error: FormatError) -> OpenError {

@@ -103,14 +103,24 @@ pub enum Limit {
 }
 
 /// The disk did not do what it should. The store goes on answering reads, and refuses all writes
-/// with this error until it is opened again, as what is on the disk is not known.
+/// with this error: if the disk is full, until there is room; otherwise until it is opened again, as
+/// what is on the disk is not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot write {}: {reason}; writes are refused until the store is opened again", file.display())]
+#[error("cannot write {}: {reason}; writes are refused until {}", file.display(), end(*is_full))]
 pub struct DiskError {
     /// The file.
     pub file: PathBuf,
     /// What the operating system or the database says.
     pub reason: String,
+    /// Whether there was no room, and nothing else is wrong.
+    pub is_full: bool,
+}
+
+fn end(is_full: bool) -> &'static str {
+    match is_full {
+        true => "there is room on the disk",
+        false => "the store is opened again",
+    }
 }
 
 /// Why a store could not be opened. Whatever was in the directory is as it was.

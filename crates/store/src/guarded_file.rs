@@ -19,6 +19,18 @@ use redb::{BackendError, DatabaseError, StorageBackend};
 use crate::commit_slots;
 use crate::lock::lock;
 
+#[cfg(not(test))]
+type Backend = FileBackend;
+#[cfg(test)]
+type Backend = crate::small_disk::SmallDisk;
+
+fn backend(file: File) -> Result<Backend, DatabaseError> {
+    let file = FileBackend::new(file)?;
+    #[cfg(test)]
+    let file = crate::small_disk::SmallDisk::new(file);
+    Ok(file)
+}
+
 /// A handle to the file; clones are the same.
 #[derive(Clone)]
 pub(crate) struct GuardedFile {
@@ -26,11 +38,31 @@ pub(crate) struct GuardedFile {
 }
 
 struct Shared {
-    file: FileBackend,
+    file: Backend,
     /// Its length as long as writes are held back.
     length: u64,
     /// What waits to be written; none once writes go through.
     waiting: Mutex<Option<Vec<Waiting>>>,
+    /// What has gone wrong since.
+    trouble: Mutex<Option<Trouble>>,
+}
+
+/// Why something could not be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// There was no room for it. What was written before is there, and gets on the disk.
+    Full,
+    /// Anything else: what is on the disk is not known.
+    Unknown,
+}
+
+impl Trouble {
+    pub(crate) fn of(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full,
+            _ => Self::Unknown,
+        }
+    }
 }
 
 enum Waiting {
@@ -55,8 +87,9 @@ impl GuardedFile {
         let this = Self {
             shared: Arc::new(Shared {
                 length: file.metadata()?.len(),
-                file: FileBackend::new(file)?,
+                file: backend(file)?,
                 waiting: Mutex::new(Some(Vec::new())),
+                trouble: Mutex::new(None),
             }),
         };
         if slot == Slot::Other {
@@ -77,11 +110,28 @@ impl GuardedFile {
             match one {
                 Waiting::Bytes { offset, bytes } => self.shared.file.write(*offset, bytes)?,
                 Waiting::Length(length) => self.shared.file.set_len(*length)?,
-                Waiting::Sync => self.shared.file.sync_data()?,
+                // Whatever the reason, it is not one to try again.
+                Waiting::Sync => self.shared.file.sync_data().map_err(io::Error::other)?,
             }
         }
         *waiting = None;
         Ok(())
+    }
+
+    /// What has gone wrong, if anything has: the worst of it.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        *lock(&self.shared.trouble)
+    }
+
+    /// Notes why something could not be done.
+    fn note<T>(&self, done: io::Result<T>, trouble: fn(&io::Error) -> Trouble) -> io::Result<T> {
+        if let Err(error) = &done {
+            let mut worst = lock(&self.shared.trouble);
+            if *worst != Some(Trouble::Unknown) {
+                *worst = Some(trouble(error));
+            }
+        }
+        done
     }
 
     /// Holds back what `make` makes, if still so; whether it was.
@@ -141,14 +191,15 @@ impl StorageBackend for GuardedFile {
         if self.hold_back(|| Waiting::Length(length)) {
             return Ok(());
         }
-        self.shared.file.set_len(length)
+        self.note(self.shared.file.set_len(length), Trouble::of)
     }
 
     fn sync_data(&self) -> io::Result<()> {
         if self.hold_back(|| Waiting::Sync) {
             return Ok(());
         }
-        self.shared.file.sync_data()
+        // Whatever the reason: the system may have dropped what it did not write.
+        self.note(self.shared.file.sync_data(), |_| Trouble::Unknown)
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -159,7 +210,7 @@ impl StorageBackend for GuardedFile {
         if self.hold_back(bytes) {
             return Ok(());
         }
-        self.shared.file.write(offset, data)
+        self.note(self.shared.file.write(offset, data), Trouble::of)
     }
 
     fn close(&self) -> io::Result<()> {

@@ -73,6 +73,9 @@
 //! * **Nothing is repaired by guessing.** A file that is not right in all parts is refused, with what is
 //!   wrong, and not touched ([`OpenError`]). What an unclean end leaves is no damage: the latest commit is
 //!   there or not.
+//!
+//! A full disk refuses writes, and nothing else: once there is room again, writing goes on
+//! ([`Store::failure`]).
 
 mod change;
 mod clock;
@@ -92,6 +95,8 @@ mod options;
 mod prepare;
 mod record;
 mod resource;
+#[cfg(test)]
+mod small_disk;
 mod store;
 mod watch;
 

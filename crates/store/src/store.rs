@@ -13,8 +13,8 @@ use crate::lock::{lock, read, write};
 use crate::prepare::{Totals, key_bytes};
 use crate::resource::Resource;
 use crate::{
-    CommitError, Entry, Key, List, ListError, ListQuery, OpenError, Operation, Options, Range,
-    Record, Watch,
+    CommitError, DiskError, Entry, Key, List, ListError, ListQuery, OpenError, Operation, Options,
+    Range, Record, Watch,
 };
 
 /// Objects by key, each with the version of its last write.
@@ -24,7 +24,7 @@ use crate::{
 /// needs an asynchronous runtime. When the last handle is dropped the store is closed, and its
 /// watches end.
 pub struct Store<T> {
-    inner: Arc<Inner<T>>,
+    pub(crate) inner: Arc<Inner<T>>,
 }
 
 /// What all handles of a store share.
@@ -110,6 +110,12 @@ impl<T: Record> Store<T> {
     /// Whether the store is on disk, so that [`commit`](Self::commit) waits for it.
     pub fn is_durable(&self) -> bool {
         self.inner.disk.is_some()
+    }
+
+    /// Why nothing can be written now, if that is so: the disk has failed, or is full. Whether a full
+    /// disk has room again is seen by the next [`commit`](Self::commit).
+    pub fn failure(&self) -> Option<DiskError> {
+        lock(&self.inner.writer).failure().cloned()
     }
 
     /// The version of the newest write that is committed; 1 in a new store. All resources share one
@@ -225,7 +231,9 @@ impl<T: Record> Store<T> {
     ///
     /// If a condition does not hold, or a limit is reached: then nothing is written. If the disk
     /// fails: then nothing is visible, but what is on the disk is not known, and nothing more can be
-    /// written until the store is opened again; reading goes on.
+    /// written until the store is opened again; reading goes on. If the disk is full: the same, but
+    /// once there is room a later commit finds out what is on the disk, and goes on if that is what is
+    /// visible.
     pub fn commit(&self, operations: Vec<Operation<T>>) -> Result<Vec<Entry<T>>, CommitError> {
         if operations.is_empty() {
             return Ok(Vec::new());

@@ -76,6 +76,20 @@ impl<T> Watch<T> {
     /// [`Gone`] if changes of the range that come next are not remembered any more, now and at each
     /// further call.
     pub fn next_batch(&mut self, max: usize) -> Result<Vec<Change<T>>, Gone> {
+        self.next_batch_within(max, usize::MAX)
+    }
+
+    /// As [`next_batch`](Self::next_batch), but no change more once their objects have `bytes_max`
+    /// bytes, as [`Options`](crate::Options) counts them: who hands them on slowly keeps few of them.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn next_batch_within(
+        &mut self,
+        max: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<Change<T>>, Gone> {
         // The version must be read first: a newer change may then be overlooked, not an older one.
         let version = self.clock.version();
         if !self.is_behind() {
@@ -90,12 +104,13 @@ impl<T> Watch<T> {
         }
         // No change of this resource gets a version up to this one while its lock is held.
         let version = self.clock.version();
-        let mut changes = Vec::new();
+        let (mut changes, mut bytes) = (Vec::new(), 0_usize);
         for recorded in state.history.after(self.position) {
             if self.range.contains(&recorded.change.key) {
-                if changes.len() == max {
+                if changes.len() == max || bytes >= bytes_max {
                     return Ok(changes);
                 }
+                bytes = bytes.saturating_add(recorded.bytes);
                 self.position = recorded.change.version;
                 changes.push(recorded.change.clone());
             }

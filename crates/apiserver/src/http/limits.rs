@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::event_memory::{EventMemory, Room};
+
 /// Answers at least as long as this are compressed for those who take it; as upstream does.
 pub(super) const GZIP_BYTES_MIN: usize = 128 * 1024;
 
@@ -29,6 +31,9 @@ pub struct Limits {
     pub watches: usize,
     /// Bytes of long answers that wait to be read by slow clients, all together.
     pub answer_bytes: usize,
+    /// Bytes of events that wait to be read by slow watches, all together. What many watches are told
+    /// as the same text counts once. When it is used up, watches that do not read are ended.
+    pub event_bytes: usize,
     /// Requests at a time over one connection of HTTP/2.
     pub streams: u32,
     /// Bytes of a body; the same as upstream's.
@@ -66,6 +71,7 @@ impl Default for Limits {
             reads: std::thread::available_parallelism().map_or(4, |it| it.get().max(4)),
             watches: 20_000,
             answer_bytes: 1024 * 1024 * 1024,
+            event_bytes: 256 * 1024 * 1024,
             streams: 1_000,
             body_bytes: 3 * 1024 * 1024,
             bodies_bytes: 64 * 1024 * 1024,
@@ -89,6 +95,7 @@ pub(super) struct Permits {
     requests: Arc<Semaphore>,
     reads: Arc<Semaphore>,
     watches: Arc<Semaphore>,
+    pub(super) events: Arc<EventMemory>,
     /// In KiB.
     answers: Arc<Semaphore>,
     answer_kib: usize,
@@ -105,6 +112,7 @@ impl Permits {
             requests: of(limits.requests),
             reads: of(limits.reads.max(1)),
             watches: of(limits.watches),
+            events: EventMemory::new(limits.event_bytes, limits.wait),
             answers: of(limits.answer_bytes / 1024),
             answer_kib: limits.answer_bytes / 1024,
             bodies: of(limits.bodies_bytes / 1024),
@@ -135,10 +143,12 @@ impl Permits {
         self.bodies.clone().acquire_many_owned(kib).await.ok()
     }
 
-    /// For a long answer of so many bytes. One that is larger than all may be waits for all.
-    pub(super) fn answer(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+    /// For a long answer of so many bytes, if there is room. One that is larger than all may be needs
+    /// all.
+    pub(super) fn answer(&self, bytes: usize) -> Option<Room> {
         let kib = u32::try_from((bytes / 1024).min(self.answer_kib)).ok()?;
-        self.answers.clone().try_acquire_many_owned(kib).ok()
+        let permit = self.answers.clone().try_acquire_many_owned(kib).ok()?;
+        Some(permit.into())
     }
 
     pub(super) fn watch(&self) -> Option<OwnedSemaphorePermit> {

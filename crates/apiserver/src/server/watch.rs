@@ -6,11 +6,12 @@
 //! new, and of those that leave it as if they were deleted. Bookmarks tell how far the watch has
 //! come, so that a client that comes back need not begin anew.
 //!
-//! A watch costs its place in the history of the store and nothing else; who falls too far behind
-//! is told that it expired. Sources, Kubernetes 1.36:
+//! A watch costs its place in the history of the store and nothing else: it keeps no object that
+//! the store has forgotten. Who falls too far behind is told that it expired. Sources, Kubernetes 1.36:
 //! `k8s.io/apiserver/pkg/storage/cacher/{cacher,cache_watcher}.go`, KEP-3157 (watch-list).
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
 
 use outrank_api::status::Status;
 use outrank_store::{Change, ChangeKind, Entry, Key, ListError, ListQuery, Range, Store, Watch};
@@ -55,6 +56,9 @@ impl WatchOptions {
     }
 }
 
+/// An object that is still to be told, and its key.
+type Due = (Key, Weak<StoredObject>);
+
 /// Something that a watch tells.
 #[derive(Clone, Debug)]
 pub enum WatchEvent {
@@ -88,13 +92,26 @@ pub struct Watching {
 }
 
 /// The objects with which a watch begins, as far as they are not told. They are listed piece by
-/// piece, so that watches whose clients read slowly hold no more than a piece.
+/// piece, and it is the store that keeps them: watches whose clients read slowly hold none.
 struct Initial {
     store: Store<StoredObject>,
-    entries: Vec<Entry<StoredObject>>,
+    entries: VecDeque<Due>,
     /// After which key the next piece begins; none if this is the last.
     after: Option<Key>,
     version: u64,
+}
+
+impl WatchEvent {
+    /// What happened to an object, as clients are told it, and the object; none if the event is not
+    /// about one.
+    pub(crate) fn object(&self) -> Option<(&'static str, &Arc<StoredObject>)> {
+        match self {
+            Self::Added(_, object) => Some(("ADDED", object)),
+            Self::Modified(_, object) => Some(("MODIFIED", object)),
+            Self::Deleted(_, object) => Some(("DELETED", object)),
+            Self::Bookmark { .. } | Self::Error(_) => None,
+        }
+    }
 }
 
 impl ApiServer {
@@ -119,7 +136,7 @@ impl ApiServer {
             after = list.version;
             initial = Some(Initial {
                 store: self.store().clone(),
-                entries: list.entries,
+                entries: due(list.entries),
                 after: list.more.map(|it| it.last_key),
                 version: list.version,
             });
@@ -147,14 +164,20 @@ impl ApiServer {
 impl Watching {
     /// What there is to tell now; empty if nothing has happened. After an error comes no more.
     pub fn next_batch(&mut self) -> Vec<WatchEvent> {
+        self.next_batch_within(usize::MAX)
+    }
+
+    /// As [`next_batch`](Self::next_batch), but no event more once their objects have `bytes_max`
+    /// bytes.
+    pub fn next_batch_within(&mut self, bytes_max: usize) -> Vec<WatchEvent> {
         let mut events = Vec::new();
         while let Some(initial) = &mut self.initial {
-            for Entry { key, value, .. } in initial.entries.drain(..) {
-                if value.is_selected(&key, &self.selection) {
-                    events.push(WatchEvent::Added(key, value));
-                }
-            }
-            match initial.next(self.watch.range()) {
+            let told = initial.tell(&self.selection, bytes_max, &mut events);
+            let goes_on = told.and_then(|has_more| match has_more {
+                true => Ok(true),
+                false => initial.next(self.watch.range()),
+            });
+            match goes_on {
                 Ok(true) => {}
                 Ok(false) => self.initial = None,
                 Err(status) => {
@@ -173,7 +196,7 @@ impl Watching {
             });
         }
         while events.is_empty() && !self.is_over {
-            let changes = match self.watch.next_batch(BATCH) {
+            let changes = match self.watch.next_batch_within(BATCH, bytes_max) {
                 Ok(changes) => changes,
                 Err(gone) => {
                     let status = too_old(self.position(), gone.oldest);
@@ -218,6 +241,35 @@ impl Watching {
 }
 
 impl Initial {
+    /// Adds the objects of this piece that are selected, up to so many bytes. Whether there are more
+    /// in it.
+    ///
+    /// # Errors
+    ///
+    /// If one of them is forgotten.
+    fn tell(
+        &mut self,
+        selection: &Selection,
+        bytes_max: usize,
+        events: &mut Vec<WatchEvent>,
+    ) -> Result<bool, Status> {
+        let mut bytes = 0_usize;
+        while bytes < bytes_max {
+            let Some((key, object)) = self.entries.pop_front() else {
+                return Ok(false);
+            };
+            let Some(object) = object.upgrade() else {
+                // The store keeps what there was as long as its history goes back that far.
+                return Err(too_old(self.version, self.store.version()));
+            };
+            if object.is_selected(&key, selection) {
+                bytes = bytes.saturating_add(object.json().len());
+                events.push(WatchEvent::Added(key, object));
+            }
+        }
+        Ok(!self.entries.is_empty())
+    }
+
     /// Lists the next piece. Whether there is one.
     ///
     /// # Errors
@@ -236,10 +288,15 @@ impl Initial {
             ListError::Gone { oldest } => too_old(self.version, oldest),
             error => Status::internal_error(&error),
         })?;
-        self.entries = list.entries;
+        self.entries = due(list.entries);
         self.after = list.more.map(|it| it.last_key);
         Ok(true)
     }
+}
+
+fn due(entries: Vec<Entry<StoredObject>>) -> VecDeque<Due> {
+    let weak = |entry: Entry<StoredObject>| (entry.key, Arc::downgrade(&entry.value));
+    entries.into_iter().map(weak).collect()
 }
 
 /// The watch has fallen too far behind.

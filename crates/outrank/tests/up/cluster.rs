@@ -29,6 +29,20 @@ impl Running {
         .ready()
     }
 
+    /// Starts the program with a limit to the size of its files, in KiB or half as much, depending on
+    /// the shell. What is beyond is refused, as by a disk that fails.
+    pub(crate) fn start_with_file_limit(kib: usize, arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let script = format!("trap '' XFSZ; ulimit -f {kib}; exec \"$0\" \"$@\"");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, PROGRAM]);
+        Self {
+            process: spawn_by(shell, folder.path(), arguments),
+            folder,
+        }
+        .ready()
+    }
+
     /// Starts the program again in the same folder, after it was killed.
     pub(crate) fn start_again(mut self, arguments: &[&str]) -> Self {
         self.check_log();
@@ -95,13 +109,19 @@ impl Drop for Running {
     }
 }
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_outrank");
+
 fn spawn(folder: &Path, arguments: &[&str]) -> Child {
+    spawn_by(Command::new(PROGRAM), folder, arguments)
+}
+
+fn spawn_by(mut command: Command, folder: &Path, arguments: &[&str]) -> Child {
     let log = File::options()
         .create(true)
         .append(true)
         .open(folder.join("log"))
         .expect("a log");
-    Command::new(env!("CARGO_BIN_EXE_outrank"))
+    command
         .current_dir(folder)
         .args(["up", "--port", "0", "--kubeconfig", "kubeconfig"])
         .args(arguments)

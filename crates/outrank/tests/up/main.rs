@@ -4,6 +4,7 @@
 //!
 //! * [`rust_client`] and [`python_client`]: client libraries, without any special settings;
 //! * [`crash`]: the program is killed at any moment, and nothing acknowledged is lost;
+//! * [`disk`]: the disk fails, and everybody who asks is told;
 //! * [`races`]: many clients want the same at once;
 //! * [`hostile`], [`slow`] and [`crowd`]: clients that send nonsense, read and write slowly, or
 //!   come in thousands; others are answered all the while, and memory stays bounded.
@@ -17,6 +18,7 @@ mod cluster;
 mod connection;
 mod crash;
 mod crowd;
+mod disk;
 mod hostile;
 mod python_client;
 mod races;

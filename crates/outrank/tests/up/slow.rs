@@ -106,3 +106,54 @@ fn slow_clients_hold_nothing_for_long() {
         cluster.memory_mib()
     );
 }
+
+/// Watches that never read, and large events: each watch alone would hold 2.7 MB of them.
+const WATCHES: usize = 150;
+const LARGE_BYTES: usize = 900_000;
+
+/// How much more memory the program may take for all of them, in MiB: the objects themselves, with
+/// what was sent of them, and what a connection takes.
+const WATCHES_MIB_MAX: u64 = 200;
+
+#[test]
+fn watches_that_do_not_read_share_large_events() {
+    let cluster = Running::start(&["--nodes", "0"]);
+    let (api, access) = (cluster.api(), Access::of(&cluster));
+    let begun = request("GET", &format!("{MAPS}?watch=1"), "");
+    let watch = || {
+        let mut stream = access.tls().expect("TLS");
+        stream.write_all(&begun).expect("said");
+        stream.flush().expect("said");
+        stream
+    };
+    let silent: Vec<Tls> = (0..WATCHES).map(|_| watch()).collect();
+    let mut reads = watch();
+    let before = cluster.memory_mib();
+    let mut memory = before;
+    for number in 0..10 {
+        let name = format!("large-{number}");
+        let map = json!({"metadata": {"name": &name}, "data": {"a": "x".repeat(LARGE_BYTES)}});
+        assert_eq!(api.write("POST", MAPS, &map).0, 201);
+        read_until(&mut reads, &format!("\"{name}\""));
+        memory = memory.max(cluster.memory_mib());
+    }
+    thread::sleep(Duration::from_secs(2));
+    memory = memory.max(cluster.memory_mib());
+    println!("slow: {before} MiB before, {memory} MiB with {WATCHES} watches that do not read");
+    assert!(memory - before < WATCHES_MIB_MAX, "{before}, {memory} MiB");
+    drop(silent);
+}
+
+/// Reads until something was said.
+fn read_until(stream: &mut Tls, said: &str) {
+    let mut heard = Vec::new();
+    let mut piece = vec![0; 64 * 1024];
+    while !heard.windows(said.len()).any(|it| it == said.as_bytes()) {
+        // The end of what was looked through may be the beginning of it.
+        let kept = heard.len().saturating_sub(said.len());
+        heard.drain(..kept);
+        let count = stream.read(&mut piece).expect("it goes on");
+        assert!(count > 0, "the watch has ended");
+        heard.extend_from_slice(&piece[..count]);
+    }
+}

@@ -77,7 +77,7 @@ fn run(task: Task) -> anyhow::Result<bool> {
 fn test() -> anyhow::Result<bool> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["test", "--workspace", "--locked"])
+        .args(["test", "--workspace", "--locked", "--no-fail-fast"])
         .envs(clients()?)
         .status()?;
     Ok(status.success())

@@ -190,7 +190,7 @@ async fn run(arguments: &Up) -> Result<()> {
         true => Some(merge_kubeconfig(&cluster, &server)?),
         false => None,
     };
-    let context = match merged.as_deref() {
+    let context = match merged.as_ref().map(|it| it.name.as_str()) {
         None | Some(NAME) => String::new(),
         Some(name) => format!("\nIn the kubeconfig of kubectl its context is {name}.\n"),
     };
@@ -205,8 +205,9 @@ async fn run(arguments: &Up) -> Result<()> {
     }
     tell("Ending ...");
     cluster.stop().await;
-    if let Some(name) = merged {
-        kubeconfig::remove(&kubectls_file()?, &name)?;
+    if let Some(merged) = merged {
+        let back_to = merged.current_before.as_deref();
+        kubeconfig::remove(&kubectls_file()?, &merged.name, back_to)?;
     }
     Ok(())
 }
@@ -322,9 +323,15 @@ fn write_kubeconfigs(arguments: &Up, cluster: &Cluster, server: &str) -> Result<
     Ok(path)
 }
 
-/// Adds the cluster to the kubeconfig that kubectl reads; its name there. Clusters that run keep
-/// theirs.
-fn merge_kubeconfig(cluster: &Cluster, server: &str) -> Result<String> {
+/// The cluster in the kubeconfig that kubectl reads.
+struct Merged {
+    name: String,
+    /// The context that was current there.
+    current_before: Option<String>,
+}
+
+/// Adds the cluster to the kubeconfig that kubectl reads. Clusters that run keep their names.
+fn merge_kubeconfig(cluster: &Cluster, server: &str) -> Result<Merged> {
     let path = kubectls_file()?;
     let mut name = NAME.to_owned();
     for number in 2.. {
@@ -333,8 +340,12 @@ fn merge_kubeconfig(cluster: &Cluster, server: &str) -> Result<String> {
         }
         name = format!("{NAME}-{number}");
     }
-    kubeconfig::merge(&path, &administrator(cluster, &name, server)?, Current::Set)?;
-    Ok(name)
+    let access = administrator(cluster, &name, server)?;
+    let current_before = kubeconfig::merge(&path, &access, Current::Set)?;
+    Ok(Merged {
+        name,
+        current_before,
+    })
 }
 
 /// The server of another cluster that a kubeconfig has under a name, if anybody listens there.

@@ -45,20 +45,26 @@ pub fn write(path: &Path, cluster: &Cluster) -> Result<(), KubeconfigError> {
 }
 
 /// Puts this cluster into a file that has others, or into a new one. An older one of the same
-/// name is replaced; everything else stays.
+/// name is replaced; everything else stays. Returns the context that was the current one, if it was
+/// another.
 ///
 /// # Errors
 ///
 /// The file cannot be read or written, or is not a kubeconfig. Then it is left as it is.
-pub fn merge(path: &Path, cluster: &Cluster, current: Current) -> Result<(), KubeconfigError> {
+pub fn merge(
+    path: &Path,
+    cluster: &Cluster,
+    current: Current,
+) -> Result<Option<String>, KubeconfigError> {
     let _lock = Lock::take(path)?;
     let mut config = read(path)?.unwrap_or_default();
     put_in(&mut config, cluster);
-    let has_current = current_context(&config).is_some();
-    if current == Current::Set || !has_current {
+    let before = current_context(&config).map(str::to_owned);
+    if current == Current::Set || before.is_none() {
         set_current(&mut config, &cluster.name);
     }
-    store(path, config)
+    store(path, config)?;
+    Ok(before.filter(|before| *before != cluster.name))
 }
 
 /// The server of the cluster of a name in a file, if the file has one.
@@ -75,18 +81,26 @@ pub fn server_of(path: &Path, name: &str) -> Result<Option<String>, KubeconfigEr
 }
 
 /// Takes the cluster, context and user of a name out of a file; `false` if none is in it. If the
-/// context was the current one there is none afterwards.
+/// context was the current one, `back_to` is it afterwards, if the file has that, or else none.
 ///
 /// # Errors
 ///
 /// The file cannot be read or written, or is not a kubeconfig. Then it is left as it is.
-pub fn remove(path: &Path, name: &str) -> Result<bool, KubeconfigError> {
+pub fn remove(path: &Path, name: &str, back_to: Option<&str>) -> Result<bool, KubeconfigError> {
     let _lock = Lock::take(path)?;
     let Some(mut config) = read(path)? else {
         return Ok(false);
     };
+    let was_current = current_context(&config) == Some(name);
     let is_changed = take_out(&mut config, name);
     if is_changed {
+        let contexts = config.get("contexts").and_then(Value::as_array);
+        let has = |context: &&str| {
+            contexts.is_some_and(|all| all.iter().any(|it| it["name"] == **context))
+        };
+        if let Some(context) = back_to.filter(has).filter(|_| was_current) {
+            set_current(&mut config, context);
+        }
         store(path, config)?;
     }
     Ok(is_changed)
@@ -293,13 +307,18 @@ unknown: {field: [1, 2.5, true, null, 'off']}
         assert_eq!(merged["users"].as_array().map(Vec::len), Some(2));
         assert_eq!(merged["users"][1]["user"], json!({"token": "two"}));
         assert_eq!(merged["current-context"], "work");
-        assert!(remove(&path, "outrank").unwrap());
+        assert!(remove(&path, "outrank", None).unwrap());
         assert_eq!(value(&path), before);
-        assert!(!remove(&path, "outrank").unwrap());
+        assert!(!remove(&path, "outrank", None).unwrap());
+
+        let current = merge(&path, &cluster("one"), Current::Set).unwrap();
+        assert_eq!(current.as_deref(), Some("work"));
+        assert_eq!(value(&path)["current-context"], "outrank");
+        assert!(remove(&path, "outrank", current.as_deref()).unwrap());
+        assert_eq!(value(&path), before);
 
         merge(&path, &cluster("one"), Current::Set).unwrap();
-        assert_eq!(value(&path)["current-context"], "outrank");
-        assert!(remove(&path, "outrank").unwrap());
+        assert!(remove(&path, "outrank", Some("gone")).unwrap());
         assert_eq!(value(&path)["current-context"], "");
     }
 

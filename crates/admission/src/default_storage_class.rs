@@ -20,9 +20,6 @@ const IS_DEFAULT: [&str; 2] = [
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
 
-/// The annotation by which claims named their class of old.
-const CLASS_OF_OLD: &str = "volume.beta.kubernetes.io/storage-class";
-
 /// The plugin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DefaultStorageClass;
@@ -40,8 +37,7 @@ impl AdmissionPlugin for DefaultStorageClass {
     ) -> Result<(), Status> {
         let is_new = attributes.operation == Operation::Create && attributes.is_about_whole();
         if let Some(Object::PersistentVolumeClaim(claim)) = object.filter(|_| is_new)
-            && claim.spec.storage_class_name.is_none()
-            && !claim.metadata.annotations.contains_key(CLASS_OF_OLD)
+            && claim.class_name().is_none()
         {
             let class = default_class(cluster.storage_classes());
             claim.spec.storage_class_name = class.map(|class| class.metadata.name.clone());
@@ -50,7 +46,10 @@ impl AdmissionPlugin for DefaultStorageClass {
     }
 }
 
-fn default_class(classes: Vec<&StorageClass>) -> Option<&StorageClass> {
+/// The class of claims that name none, if there is one. O(classes).
+pub fn default_class<'c>(
+    classes: impl IntoIterator<Item = &'c StorageClass>,
+) -> Option<&'c StorageClass> {
     let is_default = |class: &&StorageClass| {
         let annotations = &class.metadata.annotations;
         let mut given = IS_DEFAULT.iter().filter_map(|key| annotations.get(*key));
@@ -85,8 +84,8 @@ mod tests {
             class("a", "2026-01-02T00:00:00Z", "true"),
             class("other", "2026-01-03T00:00:00Z", "false"),
         ];
-        let found = default_class(classes.iter().collect());
+        let found = default_class(&classes);
         assert_eq!(found.map(|class| class.metadata.name.as_str()), Some("a"));
-        assert!(default_class(classes.iter().skip(3).collect()).is_none());
+        assert!(default_class(&classes[3..]).is_none());
     }
 }

@@ -2,32 +2,19 @@
 //! (`recorded/discovery.jsonl.gz`: commands with their requests and output), and of types that
 //! are not built in.
 
-use std::io::Read as _;
+mod recorded;
+
 use std::sync::Arc;
 
-use flate2::read::GzDecoder;
 use outrank_api::resource_type::ResourceType;
 use outrank_apiserver::discovery::{AggregatedVersion, Discovery, Form};
+use recorded::recorded;
 use serde_json::{Value, json};
 
 /// The address of the server that was recorded.
 const ADDRESS: &str = "127.0.0.1:16443";
 
 const AGGREGATED: Form = Form::Aggregated(AggregatedVersion::V2);
-
-/// What was recorded of the command that ends like this.
-fn recorded(command: &str) -> String {
-    let bytes = include_bytes!("recorded/discovery.jsonl.gz");
-    let mut text = String::new();
-    GzDecoder::new(&bytes[..])
-        .read_to_string(&mut text)
-        .unwrap();
-    let mut steps = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let step = steps.find(|step| step["command"].as_str().unwrap().ends_with(command));
-    step.unwrap()["stdout"].as_str().unwrap().to_owned()
-}
 
 fn text_of(discovery: &Discovery, path: &str, form: Form) -> String {
     let document = discovery.document(path, form).unwrap();

@@ -3,17 +3,19 @@
 //! Which kubectl is said by the environment variable `OUTRANK_TEST_KUBECTL`, which `cargo xtask
 //! test` sets. Without it there is nothing to try, and the tests pass.
 
+mod recorded;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use flate2::read::GzDecoder;
 use outrank_api::resource_type::ResourceType;
 use outrank_apiserver::discovery::{Discovery, Form};
 use outrank_apiserver::document::Document;
 use outrank_apiserver::openapi::{CustomSchema, OpenApi, version_2};
+use recorded::recorded;
 use serde_json::{Value, json};
 
 /// A server of documents, with some objects. What is written to it is answered as it came.
@@ -221,20 +223,6 @@ fn served() -> (Vec<Arc<ResourceType>>, Vec<CustomSchema>) {
         schema,
     };
     (types, vec![custom])
-}
-
-/// What was recorded of a command against Kubernetes 1.36.2.
-fn recorded(command: &str) -> String {
-    let bytes = include_bytes!("recorded/discovery.jsonl.gz");
-    let mut text = String::new();
-    GzDecoder::new(&bytes[..])
-        .read_to_string(&mut text)
-        .unwrap();
-    let mut steps = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let step = steps.find(|step| step["command"].as_str().unwrap().ends_with(command));
-    step.unwrap()["stdout"].as_str().unwrap().to_owned()
 }
 
 #[test]

@@ -4,16 +4,14 @@
 //! Sources, Kubernetes 1.36: `pkg/controller/volume/persistentvolume/pv_controller.go`,
 //! `pkg/volume/util/storageclass.go`; external-provisioner 5 for what a volume says that was made.
 
+use outrank_api::types::PersistentVolumeClaim;
 use outrank_controllers::Stored;
 use outrank_controllers::volumes::Unbound;
 use outrank_controllers::write::Event;
 use serde_json::Value;
 
-const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
-/// Says the class of old claims.
-const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// Completes a volume that was made for a claim, by what its class says.
 pub(crate) fn complete_made(volume: &mut Value, class: Option<&Value>) {
@@ -46,39 +44,17 @@ pub(crate) fn complete_claim(claim: &mut Value, volume_spec: Option<&Value>) {
     claim["metadata"]["annotations"][BOUND_BY_CONTROLLER] = "yes".into();
 }
 
-/// The class of claims that name none: of those that say they are, the newest, then the first by
-/// name.
-pub(crate) fn default_class(classes: &[Value]) -> Option<&str> {
-    let is_default = |it: &&Value| it["metadata"]["annotations"][IS_DEFAULT] == "true";
-    let text = |it: &Value, field: &str| {
-        it["metadata"][field]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let defaults = classes.iter().filter(is_default);
-    let newest = defaults.max_by(|a, b| {
-        let by_time = text(a, "creationTimestamp").cmp(&text(b, "creationTimestamp"));
-        by_time.then_with(|| text(b, "name").cmp(&text(a, "name")))
-    });
-    newest?["metadata"]["name"].as_str()
-}
-
 /// Whether a claim names no class, and could still be given one.
-pub(crate) fn wants_default_class(claim: &Value) -> bool {
-    let (metadata, spec) = (&claim["metadata"], &claim["spec"]);
-    let is_bound = spec["volumeName"].as_str().is_some_and(|it| !it.is_empty());
-    spec["storageClassName"].is_null()
-        && metadata["annotations"][CLASS_ANNOTATION].is_null()
-        && metadata["deletionTimestamp"].is_null()
-        && !is_bound
+pub(crate) fn wants_default_class(claim: &PersistentVolumeClaim) -> bool {
+    claim.class_name().is_none()
+        && claim.metadata.deletion_timestamp.is_none()
+        && claim.spec.volume_name.is_empty()
 }
 
 /// What is told of a claim that is not bound.
 pub(crate) fn event_of(claim: &Stored, why: Unbound) -> Option<Event> {
-    let class = claim.raw().map(|it| it["spec"]["storageClassName"].clone());
+    let class = claim.get::<PersistentVolumeClaim>()?.class_name();
     let class = class.unwrap_or_default();
-    let class = class.as_str().unwrap_or_default();
     let normal = |reason, text: &str| Some(Event::normal(claim, reason, text.to_owned()));
     match why {
         Unbound::WaitsForPod => normal(
@@ -114,23 +90,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_default_class_is_that_of_claims() {
-        let class = |name: &str, created: &str, is_default: &str| {
-            json!({"metadata": {"name": name, "creationTimestamp": created,
-                "annotations": {IS_DEFAULT: is_default}}})
+    fn a_claim_without_a_class_wants_the_default_one() {
+        let wants = |claim: Value| {
+            let claim = serde_json::from_value(claim).expect("a claim");
+            wants_default_class(&claim)
         };
-        let classes = [
-            class("a", "2026-01-01T00:00:00Z", "true"),
-            class("c", "2026-01-02T00:00:00Z", "true"),
-            class("b", "2026-01-02T00:00:00Z", "true"),
-            class("d", "2026-01-03T00:00:00Z", "false"),
-        ];
-        assert_eq!(default_class(&classes), Some("b"));
-        assert_eq!(default_class(&classes[3..]), None);
-        assert!(wants_default_class(&json!({"spec": {}})));
-        assert!(!wants_default_class(
-            &json!({"spec": {"storageClassName": ""}})
-        ));
-        assert!(!wants_default_class(&json!({"spec": {"volumeName": "v"}})));
+        assert!(wants(json!({"spec": {}})));
+        assert!(!wants(json!({"spec": {"storageClassName": ""}})));
+        assert!(!wants(json!({"spec": {"volumeName": "v"}})));
     }
 }

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use outrank_admission::default_storage_class::default_class;
 use outrank_api::decode::{Object, ObjectKind};
-use outrank_api::types::Node;
+use outrank_api::types::{Node, PersistentVolumeClaim};
 use outrank_apiserver::custom_types::CLEANUP;
 use outrank_apiserver::served_types::ServedType;
 use outrank_apiserver::server::delete::DeleteOptions;
@@ -358,14 +359,13 @@ impl Upkeep {
     /// Claims that name no class get the default one, once there is one.
     fn give_default_class(&self) {
         let classes = self.within(ObjectKind::StorageClass.into(), "");
-        let classes: Vec<Value> = classes.map(|it| it.to_value()).collect();
-        let Some(class) = claims::default_class(&classes) else {
+        let Some(class) = default_class(classes.filter_map(|it| it.get())) else {
             return;
         };
-        for (key, claim) in &self.objects {
-            if key.kind == Kind::Known(ObjectKind::PersistentVolumeClaim)
-                && claims::wants_default_class(&claim.to_value())
-            {
+        let class = &class.metadata.name;
+        for (key, stored) in &self.objects {
+            let claim = stored.get::<PersistentVolumeClaim>();
+            if claim.is_some_and(claims::wants_default_class) {
                 let _ = self.client.put(json!({
                     "apiVersion": "v1", "kind": "PersistentVolumeClaim",
                     "metadata": {"name": &*key.name, "namespace": &*key.namespace},

@@ -5,6 +5,7 @@
 
 #[path = "../../../tests/random.rs"]
 mod random;
+mod wire;
 
 use std::io::Read;
 
@@ -13,6 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use outrank_protobuf::{decode, encode};
 use random::Random;
 use serde_json::{Value, json};
+use wire::field;
 
 const RECORDS: &[u8] = include_bytes!("../../../tests/golden/components/protobuf.jsonl.gz");
 
@@ -124,24 +126,6 @@ fn random_bytes_in_an_envelope_do_no_harm() {
     }
 }
 
-/// A field of bytes.
-fn field(number: usize, bytes: &[u8]) -> Vec<u8> {
-    let mut field = varint(number << 3 | 2);
-    field.extend(varint(bytes.len()));
-    field.extend(bytes);
-    field
-}
-
-fn varint(mut number: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-    bytes
-}
-
 fn enclose(api_version: &str, kind: &str, raw: Vec<u8>) -> Vec<u8> {
     let type_meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
     [b"k8s\0".to_vec(), field(1, &type_meta), field(2, &raw)].concat()
@@ -186,7 +170,7 @@ fn objects_inside_of_each_other_have_a_limit() {
 #[test]
 fn a_few_bytes_do_not_become_many_values() {
     // Two bytes for a container, which has a name, an image and resources.
-    let containers = |count: usize| enclose("v1", "Pod", field(2, &field(2, &[]).repeat(count)));
+    let containers = |count: usize| enclose("v1", "Pod", field(2, field(2, []).repeat(count)));
     assert!(decode(&containers(1_000)).is_ok());
     let error = decode(&containers(1_500_000)).unwrap_err().to_string();
     assert!(

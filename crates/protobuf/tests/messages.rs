@@ -1,35 +1,19 @@
 //! Messages written by hand: what becomes of each of their peculiarities.
 
+mod wire;
+
 use outrank_protobuf::{DecodeError, EncodeError, decode, encode};
 use serde_json::{Value, json};
-
-/// A field of bytes, text or a message.
-fn bytes(number: usize, bytes: impl AsRef<[u8]>) -> Vec<u8> {
-    let bytes = bytes.as_ref();
-    let mut field = varint(number << 3 | 2);
-    field.extend(varint(bytes.len()));
-    field.extend(bytes);
-    field
-}
-
-fn varint(mut number: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-    bytes
-}
+use wire::field;
 
 fn envelope(api_version: &str, kind: &str, rest: &[Vec<u8>]) -> Vec<u8> {
-    let type_meta = [bytes(1, api_version), bytes(2, kind)].concat();
-    [b"k8s\0".to_vec(), bytes(1, type_meta), rest.concat()].concat()
+    let type_meta = [field(1, api_version), field(2, kind)].concat();
+    [b"k8s\0".to_vec(), field(1, type_meta), rest.concat()].concat()
 }
 
 /// What is decoded of an object of the core group whose fields these are.
 fn object(kind: &str, fields: &[Vec<u8>]) -> Result<Value, String> {
-    let body = envelope("v1", kind, &[bytes(2, fields.concat())]);
+    let body = envelope("v1", kind, &[field(2, fields.concat())]);
     let decoded = decode(&body).map_err(|error| error.to_string())?;
     Ok(decoded.object)
 }
@@ -43,7 +27,7 @@ fn zeros_are_shown_as_go_shows_them() {
             "metadata": {}, "spec": { "containers": null }, "status": {},
         })
     );
-    let port = bytes(2, bytes(1, []));
+    let port = field(2, field(1, []));
     assert_eq!(
         object("Service", &[port]).unwrap()["spec"],
         json!({ "ports": [{ "port": 0, "targetPort": 0 }] })
@@ -51,16 +35,16 @@ fn zeros_are_shown_as_go_shows_them() {
     // A pointer that is on the wire is shown, whatever it points to.
     let grace_seconds = vec![0x20, 0];
     assert_eq!(
-        object("Pod", &[bytes(2, grace_seconds)]).unwrap()["spec"],
+        object("Pod", &[field(2, grace_seconds)]).unwrap()["spec"],
         json!({ "containers": null, "terminationGracePeriodSeconds": 0 })
     );
 }
 
 #[test]
 fn messages_add_up_and_the_last_scalar_counts() {
-    let first = bytes(1, [bytes(1, "a"), bytes(3, "team")].concat());
-    let second = bytes(1, bytes(1, "b"));
-    let data = |key: &str, value: &str| bytes(2, [bytes(1, key), bytes(2, value)].concat());
+    let first = field(1, [field(1, "a"), field(3, "team")].concat());
+    let second = field(1, field(1, "b"));
+    let data = |key: &str, value: &str| field(2, [field(1, key), field(2, value)].concat());
     let fields = [
         first,
         data("x", "1"),
@@ -68,7 +52,7 @@ fn messages_add_up_and_the_last_scalar_counts() {
         second,
         data("x", "3"),
         // An entry without a value has the zero of its type.
-        bytes(2, bytes(1, "z")),
+        field(2, field(1, "z")),
     ];
     assert_eq!(
         object("ConfigMap", &fields).unwrap(),
@@ -91,7 +75,7 @@ fn unknown_fields_are_passed_over() {
     ];
     let fields = [
         unknown.concat(),
-        bytes(1, [unknown.concat(), bytes(1, "a")].concat()),
+        field(1, [unknown.concat(), field(1, "a")].concat()),
     ];
     assert_eq!(
         object("ConfigMap", &fields).unwrap()["metadata"],
@@ -103,8 +87,8 @@ fn unknown_fields_are_passed_over() {
 fn values_of_other_forms_are_read_as_go_reads_them() {
     // Quantities become canonical.
     let hard = |text: &str| {
-        let entry = [bytes(1, "cpu"), bytes(2, bytes(1, text))].concat();
-        let object = object("ResourceQuota", &[bytes(2, bytes(1, entry))])?;
+        let entry = [field(1, "cpu"), field(2, field(1, text))].concat();
+        let object = object("ResourceQuota", &[field(2, field(1, entry))])?;
         Ok::<_, String>(object["spec"]["hard"]["cpu"].clone())
     };
     assert_eq!(hard("0.1"), Ok(json!("100m")));
@@ -115,49 +99,49 @@ fn values_of_other_forms_are_read_as_go_reads_them() {
             .starts_with("spec.hard[cpu]: \"lots\" is no quantity: ")
     );
     // Text that is not UTF-8: a replacement for each wrong byte.
-    let metadata = bytes(1, bytes(1, b"a\xe4\xb8b"));
+    let metadata = field(1, field(1, b"a\xe4\xb8b"));
     assert_eq!(
         object("ConfigMap", &[metadata]).unwrap()["metadata"]["name"],
         "a\u{fffd}\u{fffd}b"
     );
     // Numbers that stand together.
-    let context = bytes(14, [bytes(4, [1, 0x80, 1])].concat());
+    let context = field(14, [field(4, [1, 0x80, 1])].concat());
     assert_eq!(
-        object("Pod", &[bytes(2, context)]).unwrap()["spec"]["securityContext"],
+        object("Pod", &[field(2, context)]).unwrap()["spec"]["securityContext"],
         json!({ "supplementalGroups": [1, 128] })
     );
 }
 
 #[test]
 fn mistakes_are_told_with_their_place() {
-    let image = bytes(2, bytes(2, [0x10, 1]));
+    let image = field(2, field(2, [0x10, 1]));
     assert_eq!(
         object("Pod", &[image]).unwrap_err(),
         "spec.containers[0].image: wrong wire type: expected bytes, found a varint"
     );
     // In JSON the source of a volume is not a field of its own.
-    let volume = bytes(1, bytes(2, [8, 1]));
+    let volume = field(1, field(2, [8, 1]));
     assert_eq!(
-        object("Pod", &[bytes(2, volume)]).unwrap_err(),
+        object("Pod", &[field(2, volume)]).unwrap_err(),
         "spec.volumes[0].hostPath: wrong wire type: expected bytes, found a varint"
     );
     assert_eq!(
         object("Pod", &[vec![0x0a, 5, 1]]).unwrap_err(),
         "Pod: the bytes end within a field"
     );
-    let port = bytes(4, [8, 2]);
+    let port = field(4, [8, 2]);
     assert_eq!(
-        object("Service", &[bytes(2, bytes(1, port))]).unwrap_err(),
+        object("Service", &[field(2, field(1, port))]).unwrap_err(),
         "spec.ports[0].targetPort: the type must be 0 (a number) or 1 (a text), not 2"
     );
-    let time = bytes(8, [&[8][..], &[0xff; 8], &[0x7f]].concat());
+    let time = field(8, [&[8][..], &[0xff; 8], &[0x7f]].concat());
     assert_eq!(
-        object("ConfigMap", &[bytes(1, time)]).unwrap_err(),
+        object("ConfigMap", &[field(1, time)]).unwrap_err(),
         "metadata.creationTimestamp: 9223372036854775807 s and 0 ns since 1970 \
          are in no year from 0 to 9999"
     );
-    let fields = bytes(17, bytes(7, bytes(1, "{")));
-    let error = object("ConfigMap", &[bytes(1, fields)]).unwrap_err();
+    let fields = field(17, field(7, field(1, "{")));
+    let error = object("ConfigMap", &[field(1, fields)]).unwrap_err();
     assert!(
         error.starts_with("metadata.managedFields[0].fieldsV1: not JSON: "),
         "{error}"
@@ -176,12 +160,12 @@ fn an_envelope_says_what_is_inside() {
         of(&envelope("example.com/v1", "Widget", &[])).to_string(),
         r#"there is no message for kind "Widget" of "example.com/v1""#
     );
-    let gzip = bytes(3, "gzip");
+    let gzip = field(3, "gzip");
     assert!(matches!(
         of(&envelope("v1", "Pod", &[gzip])),
         DecodeError::UnknownContent { field: "contentEncoding", value } if value == "gzip"
     ));
-    let cbor = bytes(4, "application/cbor");
+    let cbor = field(4, "application/cbor");
     assert!(matches!(
         of(&envelope("v1", "Pod", &[cbor])),
         DecodeError::UnknownContent { field: "contentType", value } if value == "application/cbor"
@@ -191,7 +175,7 @@ fn an_envelope_says_what_is_inside() {
 #[test]
 fn an_envelope_may_hold_json() {
     let json_in = |api_version: &str, kind: &str, text: &str| {
-        let rest = [bytes(2, text), bytes(4, "application/json")];
+        let rest = [field(2, text), field(4, "application/json")];
         decode(&envelope(api_version, kind, &rest)).map_err(|error| error.to_string())
     };
     let widget = json_in("example.com/v1", "Widget", r#"{"size": 3}"#).unwrap();

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use outrank_admission::default_storage_class::default_class;
 use outrank_api::decode::Object;
 use outrank_api::defaults::default_persistent_volume_claim;
 use outrank_api::types::{
@@ -47,7 +48,8 @@ pub(crate) fn prepare(
 
 /// What is stored about storage before the controller binds anything.
 fn stored(objects: &[Object], pods: &[Pod]) -> Vec<Object> {
-    let default_class = default_class(objects);
+    let classes = objects.iter().filter_map(Object::get::<StorageClass>);
+    let default_class = default_class(classes).map(|class| &*class.metadata.name);
     let mut known: HashSet<(&str, String)> = HashSet::new();
     let mut stored: Vec<Object> = Vec::new();
     let mut sets: StatefulSets<'_> = HashMap::new();
@@ -358,30 +360,6 @@ fn new_claim(
     claim.metadata.namespace = namespace.to_owned();
     default_persistent_volume_claim(&mut claim);
     claim
-}
-
-/// The class of claims that name none: of those marked so the newest, and of equals the
-/// first by name (`pkg/volume/util/storageclass.go`, Kubernetes 1.36).
-fn default_class(objects: &[Object]) -> Option<&str> {
-    let is_default = |class: &&StorageClass| {
-        let annotations = &class.metadata.annotations;
-        let keys = [
-            "storageclass.kubernetes.io/is-default-class",
-            "storageclass.beta.kubernetes.io/is-default-class",
-        ];
-        keys.iter()
-            .any(|key| annotations.get(*key).is_some_and(|value| value == "true"))
-    };
-    let classes = objects.iter().filter_map(|object| match object {
-        Object::StorageClass(class) => Some(&**class),
-        _ => None,
-    });
-    let age = |class: &&StorageClass| {
-        let created = class.metadata.creation_timestamp.clone();
-        (created, std::cmp::Reverse(class.metadata.name.clone()))
-    };
-    let newest = classes.filter(is_default).max_by_key(age)?;
-    Some(&newest.metadata.name)
 }
 
 fn give_class(claim: &mut PersistentVolumeClaim, default_class: Option<&str>) {

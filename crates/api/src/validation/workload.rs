@@ -21,18 +21,7 @@ const NO_MATCH: &str = "`selector` does not match template `labels`";
 /// Checks the spec of a Deployment.
 pub(super) fn deployment(spec: &Value, here: &Here<'_>, errors: &mut Errors) {
     errors.not_negative(spec, "replicas", here);
-    let template = |selector: &Selector, errors: &mut Errors| {
-        replica_template(spec, selector, "ReplicaSet", here, errors);
-    };
-    let empty = "empty selector is invalid for deployment";
-    selected(
-        spec,
-        empty,
-        "invalid label selector",
-        here,
-        errors,
-        template,
-    );
+    selected_replicas(spec, here, errors);
     deployment_strategy(spec, &here.field("strategy"), errors);
     for field in [
         "minReadySeconds",
@@ -54,6 +43,12 @@ pub(super) fn deployment(spec: &Value, here: &Here<'_>, errors: &mut Errors) {
 pub(super) fn replica_set(spec: &Value, here: &Here<'_>, errors: &mut Errors) {
     errors.not_negative(spec, "replicas", here);
     errors.not_negative(spec, "minReadySeconds", here);
+    selected_replicas(spec, here, errors);
+}
+
+/// Checks the selector and the template of a Deployment or ReplicaSet, in words that name only the
+/// first.
+fn selected_replicas(spec: &Value, here: &Here<'_>, errors: &mut Errors) {
     let template = |selector: &Selector, errors: &mut Errors| {
         replica_template(spec, selector, "ReplicaSet", here, errors);
     };
